@@ -466,7 +466,7 @@ impl SmartQueueBuilder {
     ///
     /// let mut queue = builder.frames([42; 16])?;
     /// let error = queue.set_tins(TinMode::Diffserv4).unwrap_err();
-    /// assert_eq!(error.to_string(), "turns: 256 elements, at least 1024 are needed");
+    /// assert_eq!(error.to_string(), "turns: 256 elements (expected 1024 or more)");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[cfg(feature = "alloc")]

@@ -1,21 +1,22 @@
-//! How fast the gateway forwards, and what that costs: `cargo bench -p gateway --bench throughput`,
-//! as root.
+//! Forwarding rate of the gateway and its cost: `cargo bench -p gateway --bench throughput`, as
+//! root.
 //!
-//! Three namespaces in a row, veth pairs between them (for TAPs, one more bridge on either side). A
-//! thread sends UDP over 64 flows as fast as the kernel takes it; what arrives is counted by the
-//! last interface. Beside the gateway: the kernel's bridge with tbf at a rate that never holds
-//! anything back.
+//! Three namespaces in a row, with veth pairs between them (for TAP devices, one more bridge on
+//! either side). A thread sends UDP over 64 flows as fast as the kernel accepts it; the last
+//! interface counts what arrives. For comparison: the kernel's bridge with tbf at a rate that never
+//! delays anything.
 //!
-//! The last interface swallows frames: they go to an address of Ethernet that it does not have, and
-//! the kernel drops them after counting them. That matters, because what the kernel does for a
-//! frame at the far end of a veth pair it does in the time of the process that sent it. `--to
-//! closed` sends to a UDP port where nothing listens instead, where each frame costs an ICMP
-//! message at the far end, and `--to open` to a socket that nothing reads.
+//! The last interface swallows frames: they are addressed to a MAC address that it does not have,
+//! and the kernel drops them after counting. That matters because the kernel's work for a frame at
+//! the far end of a veth pair is accounted to the process that sent it. `--to closed` sends to a
+//! closed UDP port instead, where each frame costs an ICMP message at the far end, and `--to open`
+//! to a socket that nothing reads.
 //!
-//! CPU is microseconds a frame: of the sender, of the gateway's process, and of the kernel's
-//! threads for deferred network work (`ksoftirqd`), which both leave work to.
+//! CPU is in microseconds per frame: of the sender, of the gateway's process, and of the kernel's
+//! threads for deferred network work (`ksoftirqd`), to which both leave work.
 //!
-//! Words behind `--` choose rows by a part of their name; `--secs N` makes each row last N seconds.
+//! Arguments after `--` select rows by a part of their name; `--secs N` makes each row last N
+//! seconds.
 
 #[cfg(not(target_os = "linux"))]
 fn main() {}
@@ -42,13 +43,13 @@ mod linux {
     use nix::sched::{CloneFlags, setns};
     use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, sendmmsg};
 
-    /// Flows of the load.
+    /// Number of flows.
     const FLOWS: u16 = 64;
-    /// Datagrams of one call.
+    /// Number of datagrams sent with one call.
     const BURST: usize = 64;
-    /// Where they go to.
+    /// Destination port.
     const PORT: u16 = 9;
-    /// Ethernet, IPv4 and UDP headers.
+    /// Length of Ethernet, IPv4 and UDP headers.
     const HEADERS: usize = 42;
 
     pub(crate) fn main() {
@@ -91,18 +92,18 @@ mod linux {
         }
     }
 
-    /// What becomes of frames at the far end.
+    /// Fate of frames at the far end.
     #[derive(Clone, Copy, PartialEq)]
     enum End {
-        /// Packets are for another device, and dropped.
+        /// Addressed to another device, and dropped.
         Swallows,
-        /// Nothing listens at their port: the kernel answers with ICMP.
+        /// Sent to a closed port: the kernel answers with ICMP.
         ClosedPort,
-        /// Packets fill a socket that nothing reads, and are dropped when it is full.
+        /// Queued at a socket that nothing reads, and dropped when it is full.
         OpenSocket,
     }
 
-    /// What stands in the middle.
+    /// Device under test.
     #[derive(Clone, Copy)]
     enum Middle {
         Bridge,
@@ -128,7 +129,7 @@ mod linux {
         assert!(status.success(), "ip {words}");
     }
 
-    /// Three namespaces, which end with this.
+    /// Three namespaces, removed on drop.
     struct Bed {
         names: [String; 3],
     }
@@ -154,7 +155,7 @@ mod linux {
             bed
         }
 
-        /// A socket at the far end, where the frames go to.
+        /// Opens a socket at the far end, the destination of the frames.
         fn listen(&self) -> UdpSocket {
             let listen = || {
                 self.enter(2);
@@ -168,7 +169,7 @@ mod linux {
             setns(file, CloneFlags::CLONE_NEWNET).expect("root may");
         }
 
-        /// Frames and bytes that have arrived at the end of the row.
+        /// Returns the frames and bytes that have arrived at the far end.
         fn arrived(&self) -> (u64, u64) {
             let output = Command::new("ip")
                 .args(["-n", &self.names[2], "-s", "-j", "link", "show", "s0"])
@@ -232,13 +233,13 @@ mod linux {
         Some(child.expect("it starts"))
     }
 
-    /// The nanoseconds that a thread, or a process of one thread, has run.
+    /// Returns the run time of a thread, or of a single-threaded process, in nanoseconds.
     fn nanos_of(task: u32) -> u64 {
         let text = fs::read_to_string(format!("/proc/{task}/schedstat")).unwrap_or_default();
         text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0)
     }
 
-    /// Ticks of a process: user and system.
+    /// Returns the user and system ticks of a process.
     fn ticks_of(process: u32) -> [u64; 2] {
         let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
         let behind_name = text.rsplit(')').next().unwrap_or("");
@@ -246,7 +247,7 @@ mod linux {
         [11, 12].map(|at| words.get(at).and_then(|word| word.parse().ok()).unwrap_or(0))
     }
 
-    /// The kernel's threads for deferred network work, by number.
+    /// Returns the ids of the kernel's threads for deferred network work.
     fn kernel_threads() -> Vec<u32> {
         let all = fs::read_dir("/proc").expect("proc is mounted");
         let numbers = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -257,7 +258,7 @@ mod linux {
         numbers.filter(is_one).collect()
     }
 
-    /// What has been counted so far.
+    /// Counters at one time.
     struct Counts {
         at: Instant,
         arrived: (u64, u64),
@@ -323,7 +324,7 @@ mod linux {
         }
     }
 
-    /// Sends frames of `len` bytes until it is over.
+    /// Sends frames of `len` bytes until `is_over`.
     fn send(bed: &Bed, len: usize, is_over: &AtomicBool) {
         bed.enter(0);
         let sockets: Vec<UdpSocket> = (0..FLOWS)

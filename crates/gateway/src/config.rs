@@ -1,4 +1,4 @@
-//! What the gateway is told, by words and by a file, and checked before anything is opened.
+//! Configuration from command line and file, validated before anything is opened.
 
 mod changes;
 mod check;
@@ -30,25 +30,25 @@ use crate::config::keywords::{HostMode, Io, Limit, QueueKind};
 use crate::forward::queue::Heading;
 pub(crate) use raw_options::{RawOptions, Word};
 
-/// One direction's part.
+/// Queue settings, shared by both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sharing {
     pub(crate) kind: QueueKind,
     pub(crate) hosts: HostMode,
-    /// Hosts that are told apart at once, where they are told apart and not a fixed number.
+    /// Maximum number of isolated hosts, for isolation modes without a fixed number.
     pub(crate) max_hosts: u32,
     pub(crate) limit: Limit,
-    /// With SQF: a queue that has to make room and was not served for so long is dropped whole.
+    /// SQF only: on overflow, a queue not served for this long is dropped whole.
     pub(crate) flush_unserved: Option<Nanos>,
-    /// With a FIFO none.
+    /// `None` for a FIFO.
     pub(crate) aqm: AqmKind,
-    /// Whether packets with ECT(1) are marked above a shallow threshold.
+    /// True if packets with ECT(1) are marked above a shallow threshold.
     pub(crate) l4s: bool,
-    /// How far away the other ends are: it sets the AQM, and limits by the rate.
+    /// Round-trip time to the other ends; sets the AQM and rate-derived limits.
     pub(crate) rtt: Rtt,
 }
 
-/// All that was told, in range and without contradictions.
+/// Validated configuration: values in range and free of contradictions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
     pub(crate) lan: String,
@@ -57,60 +57,60 @@ pub(crate) struct Config {
     pub(crate) up: Rate,
     pub(crate) down: Rate,
     pub(crate) share: Sharing,
-    pub(crate) link: Overhead,
+    pub(crate) framing: Overhead,
     pub(crate) handling: Handling,
     pub(crate) follow: Follow,
-    /// Whether hosts are those behind the machine's own translation of addresses.
+    /// True if hosts are looked up behind this machine's own NAT.
     pub(crate) nat: bool,
     pub(crate) stats: Option<PathBuf>,
-    pub(crate) stats_every: u64,
+    pub(crate) stats_interval: u64,
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) user: String,
-    /// What a host on the LAN side is.
+    /// Host identity and the lists of [names].
     pub(crate) names: Names,
-    /// The lists of hosts, as they are written.
+    /// The lists of [names] as written.
     pub(crate) lists: BTreeMap<String, Vec<String>>,
-    /// The weights of hosts on the LAN side; the others have 1.
+    /// Weights of hosts on the LAN side; the default is 1.
     pub(crate) weights: BTreeMap<Host, u32>,
-    /// The committed rates of hosts on the LAN side, each way; the others have none.
+    /// Committed rates of hosts on the LAN side, per direction.
     pub(crate) rates: BTreeMap<Host, Rate>,
-    /// The ceilings of hosts on the LAN side, each way; the others have none.
+    /// Ceilings of hosts on the LAN side, per direction.
     pub(crate) ceils: BTreeMap<Host, Rate>,
-    /// Options without effect, and words that will not be accepted for long.
+    /// Hints about options without effect and about deprecated names.
     pub(crate) hints: Vec<String>,
-    /// Where it was written.
+    /// Source locations of options.
     pub(crate) places: Places,
 }
 
 impl Config {
-    /// Whether frames of several packets are cut: a TAP never hands over such.
+    /// Returns true if frames of several packets are segmented; a TAP never delivers any.
     pub(crate) fn cuts(&self) -> bool {
         self.handling.splits_gso && self.io == Io::Packet
     }
 
-    /// How frames are handled in a direction of this rate. Limits by the rate are for the greatest
-    /// that it may have.
+    /// Returns the frame handling of a direction with this rate. Limits derived from the rate use
+    /// the highest rate that autorate may set.
     pub(crate) fn treatment(&self, heading: Heading, rate: Rate) -> Treatment {
         let rate = self.follow.most(heading).unwrap_or(rate);
         self.handling.of(heading, rate, self.share.rtt)
     }
 }
 
-/// Where options were written whose values the system may refuse: file and line, by option.
+/// File and line of options whose values the system may refuse, by option.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Places(BTreeMap<&'static str, String>);
 
 impl Places {
-    /// Puts the place of an option's value in front of what is wrong with it, if that place is a
-    /// file.
+    /// Returns a function that prefixes an error about an option's value with its file and line, if
+    /// the value comes from a file.
     pub(crate) fn of(&self, option: &str) -> impl Fn(String) -> String + use<> {
         let place = self.0.get(option).cloned().unwrap_or_default();
         move |why| format!("{place}{why}")
     }
 }
 
-/// The heaviest host.
+/// Maximum weight of a host.
 pub(crate) const MAX_WEIGHT: u32 = 1_000;
 
-/// Hosts that are told apart, if nothing is said.
+/// Default of `--max-hosts`.
 pub(crate) const DEFAULT_MAX_HOSTS: u32 = 2_048;

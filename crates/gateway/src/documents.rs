@@ -1,5 +1,5 @@
-//! Tests of what is written elsewhere: the units, the example of a configuration, and the commands
-//! of the documentation are read by the program's own parser.
+//! Tests of files outside the crate's code: the service files, the example configuration and the
+//! commands in the documentation are parsed with the program's own parser.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -25,7 +25,7 @@ fn source(words: &[&str]) -> Source {
     }
 }
 
-/// What the gateway is told by a command line whose file is the example.
+/// Returns the configuration of a command line with the example as its file.
 fn with_example(words: &[&str]) -> Config {
     assert_eq!(source(words).file(), Some(Path::new("/etc/freeboard-gateway.toml")), "{words:?}");
     let example = dist("freeboard-gateway.toml").display().to_string();
@@ -36,7 +36,7 @@ fn with_example(words: &[&str]) -> Config {
     source(&words.iter().map(String::as_str).collect::<Vec<_>>()).read().unwrap()
 }
 
-/// Values by section and key.
+/// Returns values by section and key.
 fn unit() -> BTreeMap<(&'static str, &'static str), Vec<&'static str>> {
     let mut values: BTreeMap<_, Vec<_>> = BTreeMap::new();
     let mut section = "";
@@ -51,8 +51,7 @@ fn unit() -> BTreeMap<(&'static str, &'static str), Vec<&'static str>> {
     values
 }
 
-/// The keys that the unit may have, as `systemd.unit`, `.service` and `.exec` of systemd 252 have
-/// them.
+/// Keys that the unit may have, by `systemd.unit`, `.service` and `.exec` of systemd 252.
 const KEYS: [(&str, &[&str]); 3] = [
     ("Unit", &["Description", "Wants", "After", "StartLimitIntervalSec", "StartLimitBurst"]),
     (
@@ -97,19 +96,20 @@ fn the_unit_starts_what_the_parser_accepts() {
     let words: Vec<&str> = command.split(' ').collect();
     assert_eq!(words[0], PROGRAM);
     let config = with_example(&words[1..]);
-    // The directory that systemd makes is the socket's.
+    // The directory that systemd creates is the socket's.
     let directory = Path::new("/run").join(unit[&("Service", "RuntimeDirectory")].concat());
     assert_eq!(config.stats.as_deref().and_then(Path::parent), Some(&*directory));
     assert_eq!(unit[&("Service", "ExecReload")], ["+/bin/kill -HUP $MAINPID"]);
-    // What is not accepted is not tried again, and nothing is tried for ever: the limit is reached
-    // before its interval is over.
+    // Invalid options are not retried, and nothing is retried forever: the limit is reached before
+    // its interval is over.
     assert_eq!(unit[&("Service", "RestartPreventExitStatus")], ["2"]);
     let number = |section, key| -> u64 { unit[&(section, key)][0].parse().unwrap() };
     let burst = number("Unit", "StartLimitBurst");
     assert!(burst * number("Service", "RestartSec") < number("Unit", "StartLimitIntervalSec") / 2);
 }
 
-/// systemd itself reads the unit, where it is installed; it has its program then.
+/// systemd itself verifies the unit, if installed, with an existing program in place of the
+/// gateway.
 #[test]
 fn systemd_has_nothing_to_say_about_the_unit() {
     let directory = std::env::temp_dir().join(format!("freeboard-unit-{}", std::process::id()));
@@ -121,7 +121,7 @@ fn systemd_has_nothing_to_say_about_the_unit() {
     match verified {
         Ok(Output { status, stderr, .. }) => {
             let said = String::from_utf8_lossy(&stderr);
-            // Other units of this machine are not ours.
+            // Messages about other units are ignored.
             let said: Vec<&str> =
                 said.lines().filter(|line| line.contains("freeboard-gateway")).collect();
             assert!(status.success() && said.is_empty(), "{said:?}");
@@ -130,7 +130,7 @@ fn systemd_has_nothing_to_say_about_the_unit() {
     }
 }
 
-/// What procd is told by the init script, a list of words each time.
+/// Returns the arguments of the init script's calls to procd.
 fn procd() -> Vec<Vec<String>> {
     let recorder = r#"
         for name in open_instance set_param append_param close_instance; do
@@ -163,7 +163,7 @@ fn the_init_script_starts_what_the_parser_accepts() {
     let [program, words @ ..] = params["command"] else { panic!("{params:?}") };
     assert_eq!(*program, PROGRAM);
     assert!(with_example(words).stats.is_some());
-    // Reloading: procd sends the signal when this file has changed.
+    // procd reloads by signal when this file has changed.
     assert_eq!(params["file"], ["/etc/freeboard-gateway.toml"]);
     assert_eq!(params["reload_signal"], ["HUP"]);
     assert_eq!(params["respawn"], ["3600", "2", "300"]);
@@ -175,7 +175,7 @@ fn the_init_script_starts_what_the_parser_accepts() {
 fn the_example_of_a_configuration_says_what_its_comments_say() {
     let written: RawOptions = toml::from_str(EXAMPLE).unwrap();
     written.check().unwrap();
-    // What is commented out is as good.
+    // Commented-out settings are valid too.
     let written: RawOptions = toml::from_str(&EXAMPLE.replace("# \"192", "\"192")).unwrap();
     let config = written.check().unwrap();
     assert_eq!((config.weights.len(), config.rates.len(), config.ceils.len()), (1, 1, 1));
@@ -185,8 +185,8 @@ const OPTIONS: &str = include_str!("../../../docs/guide/gateway-options.md");
 const PAGES: [&str; 3] =
     [include_str!("../../../docs/guide/gateway.md"), OPTIONS, include_str!("../../../README.md")];
 
-/// The code of all pages with its language: blocks, a line continued in the next as one, and what
-/// stands between backticks in text, which has none.
+/// Returns the code on all pages with its language: blocks, with continued lines joined, and code
+/// between backticks in text, without a language.
 fn code() -> Vec<(&'static str, String)> {
     let mut code = Vec::new();
     for page in PAGES {

@@ -1,5 +1,4 @@
-//! From a frame that was received to a frame that is sent: the loop, the directions and their
-//! queues.
+//! Forwarding: the event loop, the two directions and their queues.
 
 pub(crate) mod direction;
 pub(crate) mod follow;

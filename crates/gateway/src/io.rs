@@ -1,4 +1,4 @@
-//! Devices, frames and the calls of the kernel.
+//! Devices, frames and system calls.
 
 pub(crate) mod conntrack;
 pub(crate) mod device;

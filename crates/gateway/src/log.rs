@@ -1,10 +1,9 @@
-//! What is said to people: lines on standard error, and reports on standard output. No frame waits
-//! for a reader.
+//! Messages on standard error and reports on standard output, without delaying any frame.
 //!
-//! A pipe that is not read, a stopped terminal and a slow disk make a write wait. A poll before the
-//! write does not help: a pipe with room for one page takes a part of a longer line, and waits with
-//! the rest. So each output has a thread that writes, and a bounded buffer in front of the thread.
-//! A line that finds no room in the buffer is left out as a whole.
+//! A write blocks on a pipe that is not read, a stopped terminal or a slow disk. Polling first does
+//! not help: a pipe with one free page accepts part of a longer line and blocks on the rest. So
+//! each output has a thread that writes, and a bounded buffer in front of it. A line that does not
+//! fit into the buffer is dropped whole.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -17,29 +16,30 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::write;
 
-/// What may wait for the reader of an output, in bytes.
+/// Capacity of the buffer of an output in bytes.
 const ROOM: usize = 256 << 10;
-/// The stack of a thread that writes, in bytes.
+/// Stack of a writing thread in bytes.
 const STACK: usize = 128 << 10;
-/// How long the end of the program waits for a reader.
+/// Maximum wait for a reader at the end of the program.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 static STANDARD_ERROR: OnceLock<Outlet> = OnceLock::new();
 static STANDARD_OUTPUT: OnceLock<Outlet> = OnceLock::new();
-/// Lines that found no room on standard error since the last that did.
+/// Lines dropped on standard error since the last one that was accepted.
 static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
 
-/// Says a line on standard error.
+/// Writes a line to standard error.
 ///
-/// The first line starts the thread that writes, with the caller's privileges of that moment. These
-/// are none: before its first line the gateway has given up its privileges, or is about to end.
+/// The first line starts the writing thread with the caller's current privileges. There are none:
+/// before its first line the gateway has dropped its privileges, or is about to exit.
 pub(crate) fn say(text: &str) {
     let outlet = STANDARD_ERROR.get_or_init(|| Outlet::new(io::stderr()));
     let left_out = LEFT_OUT.swap(0, Ordering::Relaxed);
     let mut text = line(text);
     if left_out > 0 {
-        text = line(&format!("{left_out} lines were left out, since these lines are not read"))
-            + &text;
+        text = line(&format!(
+            "{left_out} messages were dropped because standard error is not being read"
+        )) + &text;
     }
     if !outlet.put(&text) {
         LEFT_OUT.fetch_add(left_out + 1, Ordering::Relaxed);
@@ -49,18 +49,18 @@ pub(crate) fn say(text: &str) {
 /// Prints a report on standard output.
 pub(crate) fn print(report: &str) {
     if !STANDARD_OUTPUT.get_or_init(|| Outlet::new(io::stdout())).put(report) {
-        say("a report was left out, since standard output is not read");
+        say("a report was dropped because standard output is not being read");
     }
 }
 
-/// Waits until all is written, for each output a second at most.
+/// Waits until everything is written, at most one second per output.
 pub(crate) fn finish() {
     for outlet in [&STANDARD_OUTPUT, &STANDARD_ERROR].into_iter().filter_map(OnceLock::get) {
         outlet.wait(PATIENCE);
     }
 }
 
-/// One line, whatever the names of devices and files in it are: control characters are written out.
+/// Formats one line; control characters, for example in names of devices and files, are escaped.
 fn line(text: &str) -> String {
     let mut line = String::from("freeboard-gateway: ");
     for letter in text.chars() {
@@ -74,7 +74,7 @@ fn line(text: &str) -> String {
     line
 }
 
-/// An output with a thread that writes to it.
+/// An output with its writing thread.
 #[derive(Debug)]
 struct Outlet {
     shared: Arc<Shared>,
@@ -88,16 +88,16 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Bytes that wait to be written.
+    /// Bytes waiting to be written.
     waiting: Vec<u8>,
-    /// Other bytes are being written.
+    /// True while other bytes are being written.
     is_writing: bool,
-    /// The thread could not be started.
+    /// True if the thread could not be started.
     is_dead: bool,
 }
 
 impl Shared {
-    /// The state. It is locked for as long as some bytes take to be copied, never during a write.
+    /// Locks the state. It is held only while bytes are copied, never during a write.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -130,7 +130,7 @@ impl Outlet {
         Self { shared }
     }
 
-    /// Has `text` written, or leaves it out: false.
+    /// Queues `text` for writing; returns false if it does not fit.
     fn put(&self, text: &str) -> bool {
         let mut state = self.shared.lock();
         let has_room = !state.is_dead && state.waiting.len() + text.len() <= ROOM;
@@ -141,7 +141,7 @@ impl Outlet {
         has_room
     }
 
-    /// Waits until all is written, for `patience` at most.
+    /// Waits at most `patience` until everything is written.
     fn wait(&self, patience: Duration) {
         let is_busy =
             |state: &mut State| !state.is_dead && (state.is_writing || !state.waiting.is_empty());
@@ -150,13 +150,13 @@ impl Outlet {
     }
 }
 
-/// Writes all bytes, however long that takes. Where the reader is gone the rest is dropped.
+/// Writes all bytes, however long it takes; drops the rest if the reader is gone.
 fn write_all(to: &impl AsFd, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         match write(to, bytes) {
             Ok(written) => bytes = bytes.get(written..).unwrap_or(&[]),
             Err(Errno::EINTR) => {}
-            // The parent process may have set the output to non-blocking: wait until there is room.
+            // The parent process may have set the output to non-blocking.
             Err(Errno::EAGAIN) => {
                 let _ = poll(&mut [PollFd::new(to.as_fd(), PollFlags::POLLOUT)], PollTimeout::NONE);
             }
@@ -179,8 +179,8 @@ mod tests {
         );
     }
 
-    /// Goal: a reader that does not read keeps the writer's thread waiting, and no other. Later it
-    /// reads whole texts in their order; only texts that found no room are missing.
+    /// Goal: a reader that stops reading blocks only the writing thread. Later it reads whole texts
+    /// in order, and only texts that did not fit are missing.
     #[test]
     fn a_pipe_that_is_not_read_keeps_one_thread_waiting() {
         let (mut reader, writer) = pipe().unwrap();
@@ -188,7 +188,7 @@ mod tests {
         let text = |number: usize| format!("{number:0>9999}\n");
         let begin = Instant::now();
         let taken: Vec<usize> = (0..100).filter(|&number| outlet.put(&text(number))).collect();
-        // A buffer, at most another that the thread has taken, and what the pipe holds.
+        // A buffer, at most another one that the thread has taken, and the capacity of the pipe.
         assert!((26..=59).contains(&taken.len()), "{}", taken.len());
         outlet.wait(Duration::from_millis(50));
         assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());

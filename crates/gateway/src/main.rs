@@ -1,5 +1,6 @@
-//! `freeboard-gateway`: Ethernet frames between two devices, each direction through a queue of
-//! freeboard. `docs/guide/gateway.md` says how to put it in front of a line.
+//! `freeboard-gateway`: forwards Ethernet frames between two devices, each direction through a
+//! freeboard queue. `docs/guide/gateway.md` explains how to install it in front of an Internet
+//! link.
 
 #[cfg(target_os = "linux")]
 mod config;
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
     use forward::run::Failure;
 
     let print = |text: String| {
-        // The reader has seen enough: `… --help | head`.
+        // Ignored: the reader may close the pipe early, as in `… --help | head`.
         let _ = stdout().write_all(text.as_bytes());
     };
     let done = match config::options::parse(std::env::args_os().skip(1)) {
@@ -61,8 +62,6 @@ fn fail(why: &str, code: u8) -> ExitCode {
 
 #[cfg(not(target_os = "linux"))]
 fn main() -> ExitCode {
-    eprintln!(
-        "freeboard-gateway: TAP devices and packet sockets are those of Linux: there is nothing to run here"
-    );
+    eprintln!("freeboard-gateway: requires Linux (TAP devices and packet sockets)");
     ExitCode::from(2)
 }

@@ -1,8 +1,8 @@
-//! `setup` and `teardown`: a veth pair between the machine's own stack and one of its devices, so
-//! that a gateway can stand there.
+//! `setup` and `teardown`: a veth pair between this machine's network stack and one of its devices,
+//! for a gateway to run on.
 //!
-//! The stack gets a new device with the addresses, the permanent neighbours and the routes of the
-//! old one. What `teardown` has to restore is written down as the alias of the new device: it lives
+//! The stack gets a new device with the addresses, permanent neighbours and routes of the old one.
+//! What `teardown` has to restore is stored as the alias of the new device, so that it exists
 //! exactly as long as the pair.
 
 mod belongings;
@@ -19,13 +19,12 @@ use crate::io::sys::{self, Interface, Request, about, link, links, nested};
 use crate::log::say;
 use belongings::Belongings;
 
-/// What the alias of the new device begins with.
+/// Prefix of the alias of the new device.
 const MARK: &str = "freeboard-gateway setup:";
-/// The longest name of a device.
+/// Maximum length of a device name.
 const LONGEST_NAME: usize = 15;
 
-/// The words of a command: the devices that a gateway was told of, and on which side of the
-/// translation it stands.
+/// Arguments of a command: the gateway's devices, and the side of the NAT that it is on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) lan: String,
@@ -34,7 +33,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The device between which and the stack the gateway stands.
+    /// Returns the device at which the pair is inserted.
     fn device(&self) -> &str {
         if self.nat { &self.wan } else { &self.lan }
     }
@@ -44,28 +43,29 @@ impl Place {
         device + end
     }
 
-    /// The device that the stack gets.
+    /// Returns the name of the device that the stack gets.
     fn inside(&self) -> String {
         self.name(if self.nat { "-out" } else { "-in" })
     }
 
-    /// The gateway's end of the pair.
+    /// Returns the name of the gateway's end of the pair.
     fn outside(&self) -> String {
         self.name("-fb")
     }
 
-    /// For a bridge: the port that the gateway gets there, and its own end of that pair.
+    /// Returns, for a bridge, the names of the port that the gateway gets there and of the
+    /// gateway's end of that pair.
     fn port(&self) -> [String; 2] {
         [self.name("-pt"), self.name(if self.nat { "-wan" } else { "-lan" })]
     }
 
-    /// The command that makes the pair.
+    /// Returns the command that creates the pair.
     pub(crate) fn command(&self) -> String {
         let nat = if self.nat { " --nat" } else { "" };
         format!("freeboard-gateway setup --lan {} --wan {}{nat}", self.lan, self.wan)
     }
 
-    /// The options of a gateway that stands there.
+    /// Returns the options of a gateway that runs on the pair.
     pub(crate) fn options(&self) -> String {
         let all = links().unwrap_or_default();
         let is_bridge = all.iter().any(|link| link.name == *self.device() && is_bridge(link));
@@ -82,7 +82,7 @@ fn is_bridge(link: &Interface) -> bool {
     link.kind == "bridge"
 }
 
-/// What `teardown` restores at the device.
+/// State that `teardown` restores at the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Record {
     device: c_int,
@@ -152,13 +152,13 @@ fn set(family: &str, device: &str, name: &str, value: Option<&str>) -> Result<()
     }
 }
 
-/// The settings of one device for another.
+/// Copies the sysctl settings of one device to another.
 fn copy_variables(from: &str, to: &str) {
     for family in ["ipv4", "ipv6"] {
         let Ok(all) = fs::read_dir(path(family, from, "")) else { continue };
         for name in all.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
             let value = variable(family, from, &name);
-            // Some can only be read, and a few only once they are set.
+            // Some can only be read, and a few can only be written in certain states.
             let _ = set(family, to, &name, value.as_deref());
         }
     }
@@ -173,7 +173,7 @@ fn failed(what: &str, error: &io::Error) -> String {
     }
 }
 
-/// Asks the kernel for a change.
+/// Sends a change to the kernel.
 fn change(what: &str, request: Request) -> Result<(), String> {
     request.send().map(drop).map_err(|error| failed(what, &error))
 }
@@ -194,7 +194,7 @@ fn set_arp(device: &Interface, has_arp: bool) -> Result<(), String> {
     change_link(&format!("{}: arp {has_arp}", device.name), device.index, flags, off)
 }
 
-/// Sets the address of Ethernet. Some drivers allow it only while the device is down.
+/// Sets the MAC address. Some drivers allow it only while the device is down.
 fn set_mac(device: &Interface, mac: &[u8]) -> Result<(), String> {
     let set = || {
         let request = Request::new(libc::RTM_NEWLINK, libc::NLM_F_ACK, &about(device.index, 0, 0));
@@ -206,8 +206,8 @@ fn set_mac(device: &Interface, mac: &[u8]) -> Result<(), String> {
     })
 }
 
-/// A pair with these names that was made and not touched since: one of a `setup` that was killed.
-/// No record leads to it.
+/// Returns a pair with these names that is unchanged since its creation, left by a killed `setup`.
+/// It has no record.
 fn leftover(ends: [&str; 2]) -> Option<Interface> {
     let all = links().ok()?;
     let [first, second] = ends.map(|end| all.iter().find(|link| link.name == end));
@@ -219,7 +219,7 @@ fn leftover(ends: [&str; 2]) -> Option<Interface> {
     (is_pair && is_fresh(first) && is_fresh(second)).then(|| first.clone())
 }
 
-/// Makes a pair; the first end may have a given address.
+/// Creates a pair; the first end may have a given MAC address.
 fn make_pair(ends: [&str; 2], mtu: usize, mac: Option<&[u8]>) -> Result<[Interface; 2], String> {
     if let Some(leftover) = leftover(ends) {
         remove(&leftover)?;
@@ -252,20 +252,20 @@ fn named(name: &str) -> Result<Interface, String> {
     found.map_err(|error| format!("{name}: {error}"))
 }
 
-/// Removes a device, and with one end of a pair the other.
+/// Removes a device, and the other end with it for a pair.
 fn remove(device: &Interface) -> Result<(), String> {
     let request = Request::new(libc::RTM_DELLINK, libc::NLM_F_ACK, &about(device.index, 0, 0));
     change(&format!("{}: remove", device.name), request)
 }
 
-/// Has the stack leave a device alone.
+/// Makes the stack ignore a device.
 fn silence(device: &Interface) -> Result<(), String> {
     set("ipv6", &device.name, "disable_ipv6", Some("1"))?;
     set("ipv4", &device.name, "forwarding", Some("0"))?;
     set_arp(device, false)
 }
 
-/// The pair of `place`, if there is one: the device that the stack got, and what is to be restored.
+/// Returns the pair of `place`, if any: the stack's device, and the state to restore.
 fn pair(place: &Place, device: Option<&Interface>) -> Option<(Interface, Record)> {
     let all = links().unwrap_or_default();
     let read = |link: &Interface| Some((link.clone(), Record::from_alias(&link.alias)?));
@@ -274,14 +274,14 @@ fn pair(place: &Place, device: Option<&Interface>) -> Option<(Interface, Record)
     })
 }
 
-/// Makes the pair and moves what the device has.
+/// Creates the pair and moves the device's configuration to it.
 pub(crate) fn set_up(place: &Place) -> Result<(), Failure> {
     let missing = |option: &'static str| move |why| Failure::Missing(format!("{option} {why}"));
     let lan = named(&place.lan).map_err(missing("--lan"))?;
     let wan = named(&place.wan).map_err(missing("--wan"))?;
     if is_same(&place.lan, &place.wan) {
         return Err(Failure::Refused(format!(
-            "--wan {:?}: is the device of --lan; two are needed",
+            "--wan {:?}: same device as --lan (expected another one)",
             place.wan
         )));
     }
@@ -292,8 +292,8 @@ pub(crate) fn set_up(place: &Place) -> Result<(), Failure> {
     let is_in_the_way = |of: &&Use| of.on() != device.name || matches!(of, Use::Port { .. });
     if let Some(of) = in_use.iter().find(is_in_the_way) {
         let bridge = match of {
-            Use::Port { master, .. } => format!(", or name {master}"),
-            Use::Address { on, .. } => format!(", or name {on}"),
+            Use::Port { master, .. } => format!(", or use {master}"),
+            Use::Address { on, .. } => format!(", or use {on}"),
         };
         return Err(refused(format!("{} {of}; run: {}{bridge}", of.on(), of.stop())));
     }
@@ -301,12 +301,12 @@ pub(crate) fn set_up(place: &Place) -> Result<(), Failure> {
         if in_use.is_empty() {
             let options = place.options();
             say(&format!(
-                "{}: {} is set up already; start the gateway with {options}",
+                "{}: {} already exists; start the gateway with {options}",
                 device.name, inside.name
             ));
             return Ok(());
         }
-        // The device has got addresses again since: all begins anew.
+        // The device has got addresses again since: start over.
         take_back(place)?;
         return set_up(place);
     }
@@ -314,7 +314,7 @@ pub(crate) fn set_up(place: &Place) -> Result<(), Failure> {
         return Err(refused("not an Ethernet device".to_owned()));
     }
     if lies_on(other, device) {
-        return Err(refused(format!("{} is a part of it", other.name)));
+        return Err(refused(format!("{} lies on top of it", other.name)));
     }
     let belongings = Belongings::of(device).map_err(refused)?;
     let record = Record::of(device);
@@ -325,15 +325,15 @@ pub(crate) fn set_up(place: &Place) -> Result<(), Failure> {
             None => Ok(()),
         };
         let back = match back {
-            Ok(()) => "all is as it was".to_owned(),
-            Err(why) => format!("taking it back failed too: {why}"),
+            Ok(()) => "all changes were undone".to_owned(),
+            Err(why) => format!("undoing the changes failed too: {why}"),
         };
         return Err(refused(format!("{why}; {back}")));
     }
     let (inside, options) = (place.inside(), place.options());
     say(&format!(
-        "{}: {belongings} moved to {inside}; start the gateway with {options}; programs and firewall rules that name {} \
-         for this machine's own traffic have to name {inside}",
+        "{}: {belongings} moved to {inside}; start the gateway with {options}; for this machine's own traffic, change {} to \
+         {inside} in programs and firewall rules",
         device.name, device.name,
     ));
     Ok(())
@@ -345,8 +345,8 @@ fn build(
     record: &Record,
     belongings: &Belongings,
 ) -> Result<(), String> {
-    // Hosts go on with the address of Ethernet that they know. The MAC of a bridge or of a VLAN is
-    // also that of a device below, which would take the frames.
+    // Hosts keep the MAC address that they know. The MAC address of a bridge or a VLAN cannot be
+    // used, since a device below has the same and would take the frames.
     let keeps_mac = matches!(&*device.kind, "" | "veth") && device.mac.len() == 6;
     let mac = keeps_mac.then_some(&*device.mac);
     let ends = [&*place.inside(), &*place.outside()];
@@ -354,7 +354,7 @@ fn build(
     let alias = Request::new(libc::RTM_NEWLINK, libc::NLM_F_ACK, &about(inside.index, 0, 0))
         .with(libc::IFLA_IFALIAS, record.to_alias().as_bytes());
     if let Err(why) = change(&inside.name, alias) {
-        // Without an alias no `teardown` would find it.
+        // Without an alias `teardown` would not find it.
         return remove(&inside).and(Err(why));
     }
     if is_bridge(device) {
@@ -375,7 +375,7 @@ fn build(
     if keeps_mac {
         let mut mac = [0; 6];
         getrandom::fill(&mut mac).map_err(|error| format!("no random numbers: {error}"))?;
-        // One that is assigned locally, of a single machine.
+        // Locally administered, unicast.
         mac[0] = (mac[0] & 0xfc) | 2;
         set_mac(device, &mac)?;
     }
@@ -385,11 +385,11 @@ fn build(
     belongings.give_to(&inside, &device.name)
 }
 
-/// Removes the pair and gives the device what the stack has there now.
+/// Removes the pair and moves the stack's current configuration back to the device.
 pub(crate) fn take_back(place: &Place) -> Result<(), Failure> {
     let device = named(place.device()).ok();
     let Some((inside, record)) = pair(place, device.as_ref()) else {
-        say(&format!("{}: nothing is set up", place.device()));
+        say(&format!("{}: nothing to remove", place.device()));
         return Ok(());
     };
     let failed = |why: String| Failure::Missing(format!("{}: {why}", inside.name));
@@ -399,12 +399,12 @@ pub(crate) fn take_back(place: &Place) -> Result<(), Failure> {
         Some(device) => {
             say(&format!("{}: {belongings} moved back from {}", device.name, inside.name))
         }
-        None => say(&format!("{}: removed; {} is gone", inside.name, place.device())),
+        None => say(&format!("{}: removed; {} no longer exists", inside.name, place.device())),
     }
     Ok(())
 }
 
-/// Removes what was made, and restores the device as far as possible; returns what failed.
+/// Removes what was created and restores the device as far as possible; returns the failures.
 fn undo(
     place: &Place,
     device: Option<&Interface>,
@@ -470,7 +470,7 @@ mod tests {
                 forwarding: forwarding.map(str::to_owned),
                 disable_ipv6: Some("0".to_owned()),
             };
-            // The most that the kernel keeps.
+            // Maximum length that the kernel keeps.
             assert!(record.to_alias().len() < 256);
             assert_eq!(Record::from_alias(&record.to_alias()), Some(record));
         }

@@ -1,4 +1,4 @@
-//! What is counted, and how it is told.
+//! Counters, delays, and the reports made of them.
 
 pub(crate) mod accounts;
 pub(crate) mod display;

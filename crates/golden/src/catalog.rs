@@ -1,4 +1,4 @@
-//! A run for each entry of the catalogue.
+//! One pinned run for each entry of the catalog.
 
 use conformance::catalog::{Arrays, Dial, FlowRecipe, QueuesRecipe, Recipe, Room, Setting, queues};
 use sched_core::{FlowId, Limits, NoAqm, Packet, Scheduler};
@@ -6,17 +6,17 @@ use sched_core::{FlowId, Limits, NoAqm, Packet, Scheduler};
 use crate::disciplines::{DESCRIPTORS, QUEUES, removes};
 use crate::{Hash, run};
 
-/// How many operations the pinned hashes are of.
+/// Number of operations in each pinned run.
 const OPERATIONS: u32 = 10_000;
-/// The longest packet; longer ones are offered too.
+/// Longest accepted packet, in bytes; longer ones are offered too.
 const MAX_LEN: u32 = 1_500;
 
-/// An entry of the catalogue.
+/// A run for one entry of the catalog.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// Its name there.
+    /// Name of the entry in the catalog.
     pub name: &'static str,
-    /// Does the run; returns the hash of its trace.
+    /// Performs the run and returns the hash of its trace.
     pub hash: fn() -> u64,
 }
 
@@ -26,14 +26,14 @@ macro_rules! entries {
     };
 }
 
-/// Every entry, list by list.
+/// All entries, list by list.
 pub const CATALOG: [&[Entry]; 3] = [
     conformance::flow_schedulers!(entries, [of_flows]),
     conformance::schedulers!(entries, [of_packets]),
     conformance::compositions!(entries, [of_packets]),
 ];
 
-/// What [`Entry::hash`] must return, on every target; `None` for an entry that is new.
+/// Returns the expected value of [`Entry::hash`], equal on every target; `None` for a new entry.
 #[must_use]
 pub fn pinned(name: &str) -> Option<u64> {
     PINNED.iter().find(|pinned| pinned.0 == name).map(|pinned| pinned.1)
@@ -119,15 +119,15 @@ const PINNED: &[(&str, u64)] = &[
     ("smart_tins_across", 0x83db_05b2_17c1_308f),
 ];
 
-/// A seed for each name.
+/// Derives a seed from a name.
 fn seed(name: &str) -> u64 {
     name.bytes().fold(1, |seed, byte| conformance::scramble(seed ^ u64::from(byte)))
 }
 
-/// Room for the flows.
+/// Capacity for the flows.
 const ROOM: Room<Arrays<QUEUES>> = Room::of_flows(Arrays, MAX_LEN);
 
-/// Flows come, go and change; a weight in eight is none.
+/// Flows are added, removed and changed; one weight in eight is invalid.
 fn of_flows<R: QueuesRecipe>(recipe: R, seed: u64) -> u64 {
     let Some(scheduler) = recipe.of().flow_scheduler(ROOM) else { return 0 };
     let Some(policy) = recipe.policy(&scheduler, ROOM) else { return 0 };
@@ -145,7 +145,7 @@ fn of_flows<R: QueuesRecipe>(recipe: R, seed: u64) -> u64 {
     })
 }
 
-/// All flows are added, and stay as they are. The hash is 0 if no packet was delivered.
+/// All flows are added once and never change. The hash is 0 if no packet was delivered.
 fn of_packets<R: Recipe>(recipe: R, seed: u64) -> u64 {
     let Some(mut made) = recipe.scheduler(ROOM, Arrays::<DESCRIPTORS>, Limits::NONE) else {
         return 0;

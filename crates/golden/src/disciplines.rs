@@ -1,5 +1,4 @@
-//! Runs made for one discipline each, and the hash it must give: with weights, rates and options of
-//! their own.
+//! Pinned runs of individual disciplines, with weights, rates and options.
 
 use conformance::catalog::{
     AqmRecipe, Arrays, ByHash, CoDel, Drr, Fifo, LongestQueue, Qfq, QfqPlus, Queued, QueuesRecipe,
@@ -15,27 +14,27 @@ use sched_core::{
 
 use crate::{FLOWS, HANDLES, Hash, MAX_LEN, run, run_named};
 
-/// What a run needs on the stack at most, with a margin for the calls below it.
+/// Maximum stack use of a run, with a margin for the calls below it.
 pub const STACK_BYTES: usize = 16 << 10;
 
-/// How many operations the pinned hashes are of.
+/// Number of operations in each pinned run.
 pub(crate) const OPERATIONS: u32 = 50_000;
 
 pub(crate) const DESCRIPTORS: usize = HANDLES as usize;
 pub(crate) const QUEUES: usize = FLOWS as usize;
 
-/// A run and what must come of it.
+/// A run and its expected hash.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// The discipline.
+    /// Name of the discipline.
     pub name: &'static str,
-    /// Does the run; returns the hash of its trace.
+    /// Performs the run and returns the hash of its trace.
     pub hash: fn() -> u64,
-    /// What [`Run::hash`] must return, on every target.
+    /// Expected value of [`Run::hash`], equal on every target.
     pub pinned: u64,
 }
 
-/// Every run.
+/// All runs.
 pub const ALL: &[Run] = &[
     Run { name: "fifo, tail drop", hash: fifo_tail_drop, pinned: 0xe48b_7f0a_ae1a_7562 },
     Run { name: "fifo, head drop", hash: fifo_head_drop, pinned: 0x240e_7860_e787_345a },
@@ -69,7 +68,7 @@ pub const ALL: &[Run] = &[
     },
 ];
 
-/// Room for the flows of a run.
+/// Capacity for the flows of a run.
 const ROOM: Room<Arrays<QUEUES>> =
     Room { setting: Setting { weight: 4, max_len: MAX_LEN }, ..Room::of_flows(Arrays, MAX_LEN) };
 
@@ -88,13 +87,13 @@ fn drr() -> u64 {
 }
 
 fn fq_codel() -> u64 {
-    // A step of the clock is half a millisecond on average, so queues stand for many intervals.
+    // A clock step is half a millisecond on average, so queues stay backlogged for many intervals.
     let params = CoDelParams::new(Nanos::from_millis(1), Nanos::from_millis(5)).with_mtu(100);
     let scheduler = LongestQueue { of: Drr { sparse_first: true }, end: Head };
     queues(scheduler, CoDel(params), 4, quantum)
 }
 
-/// 10 in 16 quanta are large enough.
+/// 10 of 16 quanta are large enough.
 fn quantum(random: u32) -> u32 {
     (random & 15) * 250
 }
@@ -111,8 +110,8 @@ fn qfq_lqd() -> u64 {
     queues(LongestQueue { of: Qfq, end: Head }, WithoutAqm, 8, weight)
 }
 
-/// Packets are acknowledgements with numbers and blocks of their own, made from their handles;
-/// where a flow is added it is the filter that acts on the flow instead.
+/// Packets are acknowledgements whose numbers and blocks are derived from their handles. Where
+/// other runs add a flow, this one filters the flow's acknowledgements.
 fn filtered_acks() -> u64 {
     let queued = Queued { of: Qfq, aqm: WithoutAqm };
     let Some(mut queues) = queued.scheduler(ROOM, Arrays::<DESCRIPTORS>, Limits::NONE) else {
@@ -148,13 +147,13 @@ fn filtered_acks() -> u64 {
     })
 }
 
-/// A power of two up to 2^17, of which the last is too large, and a little more or less.
+/// A power of two up to 2^17 (the last one is too large), slightly perturbed.
 fn weight(random: u32) -> QfqConfig {
     let weight = (1 << (random % 18)) ^ (random >> 8 & 3);
     QfqConfig { weight, max_len: if random >> 16 & 1 == 0 { MAX_LEN } else { MAX_LEN - 914 } }
 }
 
-/// Weights of few kinds, so that aggregates fill.
+/// Few distinct weights, so that aggregates fill.
 fn qfq_plus() -> u64 {
     let scheduler = LongestQueue { of: QfqPlus { members: 4 }, end: Head };
     queues(scheduler, WithoutAqm, 11, |random| QfqConfig {
@@ -170,9 +169,10 @@ fn wf2q() -> u64 {
     })
 }
 
-/// Four users of four flows, the longest of which gives way; one of them behind a line of its own.
+/// Four users with four flows each; packets are dropped from the user with the longest backlog. One
+/// user is behind a shaper of its own.
 fn hierarchy() -> u64 {
-    // Less than a quarter of what is offered.
+    // Less than a quarter of the offered load.
     let Ok(slow) = Rate::kilobits_per_second(400) else { return 0 };
     let user = Queued { of: ShortestQueue { end: Head }, aqm: WithoutAqm };
     let tree = Tree {
@@ -207,10 +207,10 @@ fn hierarchy() -> u64 {
     })
 }
 
-/// The whole way: a keyed hash, the set-associative table, DRR with longest-queue drop, the shaper.
+/// The complete path: keyed hash, set-associative table, DRR with longest-queue drop, shaper.
 /// Seventeen flows on sixteen queues, so that some share one.
 fn hashed_drr() -> u64 {
-    // Less than is offered, 450 bytes in a millisecond on average, so that queues stand.
+    // Below the offered load, 450 bytes per millisecond on average, so that queues stay backlogged.
     let Ok(rate) = Rate::megabits_per_second(2) else { return 0 };
     let of = LongestQueue { of: Drr { sparse_first: true }, end: Head };
     let of = ByHash { of, lines: Arrays::<{ QUEUES / 8 }>, ways: 8 };
@@ -226,7 +226,7 @@ fn hashed_drr() -> u64 {
     run_named(&mut shaped, OPERATIONS, 9, name, |_, _, _, _| {})
 }
 
-/// One call in eight removes the flow, the others add or change it.
+/// One call in eight removes the flow; the others add or change it.
 pub(crate) const fn removes(random: u32) -> bool {
     random >> 29 == 0
 }

@@ -1,4 +1,4 @@
-//! Hosts of four flows each, some backlogged and some new: packets are sent in advance of their
+//! Hosts with four flows each, some backlogged and some new, whose packets are sent ahead of their
 //! host's turn.
 
 use conformance::catalog::Parts;
@@ -9,11 +9,11 @@ use sched_core::{DropSink, FlowId, Limits, Nanos, NoAqm, Packet, Rejected, Sched
 use crate::disciplines::OPERATIONS;
 use crate::{MAX_LEN, run};
 
-/// Handles, of which about half are queued.
+/// Number of handles, of which about half are queued.
 const PACKETS: u32 = 32;
 
-/// A queue of numbered flows: flow `f` is of host `f mod 4`. Every second call of `dequeue` finds
-/// the link busy.
+/// A queue whose flows are numbered: flow `f` belongs to host `f mod 4`. Every second call of
+/// `dequeue` finds the link busy.
 struct ByNumber {
     queue: Isolated<Parts<{ PACKETS as usize }>, NoAqm>,
     is_busy: bool,

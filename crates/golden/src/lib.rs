@@ -1,10 +1,10 @@
-//! Does every target do the same? A fixed run of each discipline, and the hash of all that came
-//! out.
+//! Pinned runs that must behave identically on every target.
 //!
-//! The same operations must give the same packets, drops and reasons on a 64-bit host and on a
-//! microcontroller. [`CATALOG`] has a run for each entry of the catalogue, [`ALL`] longer runs with
-//! weights and rates of their own. Each run has a hash that it must give: the host's test asserts
-//! the hash, and so does the program of `firmware/trace`. No allocation, no floats, no host.
+//! Equal operations must give equal packets, drops and reasons on a 64-bit host and on a
+//! microcontroller. [`CATALOG`] has a run for each entry of the catalog, [`ALL`] has longer runs
+//! with weights and rates. Each run has an expected hash of its trace, which is asserted by a test
+//! on the host and by the program in `firmware/trace`. The crate uses no allocation, no floats and
+//! no operating system.
 //!
 //! Each run keeps its scheduler on the stack: at most [`STACK_BYTES`].
 #![no_std]
@@ -27,19 +27,18 @@ use sched_core::{
     Volume,
 };
 
-/// Flows of a run; one more is named now and then, and is unknown.
+/// Number of flows in a run. Operations occasionally name one more, which is unknown.
 pub const FLOWS: u32 = 16;
-/// Handles of a run; one more is named now and then, and is unknown.
+/// Number of handles in a run. Operations occasionally name one more, which is unknown.
 pub const HANDLES: u32 = 128;
-/// The longest packet of a run, in bytes; longer ones are offered now and then.
+/// Longest packet of a run, in bytes; longer ones are offered occasionally.
 pub const MAX_LEN: u32 = 1_514;
 
-/// Does `operations` random operations to `scheduler` and hashes everything that can be seen of
-/// them: packets delivered, packets dropped with their reasons, rejections with theirs, and the
-/// books.
+/// Performs `operations` random operations on `scheduler` and hashes everything observable:
+/// delivered packets, drops with their reasons, rejections with theirs, and the counters.
 ///
-/// `tune` is called now and then with a flow and a random number: there, a discipline adds, changes
-/// or removes the flow, and hashes the packets it gets back.
+/// `tune` is called occasionally with a flow and a random number. It adds, changes or removes the
+/// flow and hashes the packets that are returned.
 pub fn run<S: Scheduler>(
     scheduler: &mut S,
     operations: u32,
@@ -49,8 +48,8 @@ pub fn run<S: Scheduler>(
     run_named(scheduler, operations, seed, |flow| flow, tune)
 }
 
-/// [`run`] for a scheduler that knows flows by other names than their numbers, by hashes for
-/// example.
+/// Variant of [`run`] for a scheduler that does not identify flows by their numbers, but for
+/// example by hashes.
 pub fn run_named<S: Scheduler>(
     scheduler: &mut S,
     operations: u32,
@@ -65,7 +64,7 @@ pub fn run_named<S: Scheduler>(
     }
     for _ in 0..operations {
         now = now.plus(Nanos(u64::from(random.below(1 << 20))));
-        // One operation in 32 is something rare; else arrivals and departures take turns at random.
+        // One operation in 32 is a rare one; the others are arrivals and departures at random.
         match random.below(64) {
             0 => tune(scheduler, FlowId(random.below(FLOWS)), random.next_u32(), &mut hash),
             1 => {
@@ -124,7 +123,7 @@ fn arrival(random: &mut Xorshift) -> Packet {
 }
 
 impl Hash {
-    /// A packet that was dropped, and why.
+    /// Hashes a dropped packet and the reason.
     pub fn drop(&mut self, packet: Packet, reason: DropReason) {
         self.packet(packet);
         self.word(match reason {
@@ -136,7 +135,7 @@ impl Hash {
             DropReason::Rejected => 0x15,
             DropReason::Unserved => 0x16,
             DropReason::Filtered => 0x18,
-            // A reason added later: no pinned run has one.
+            // A reason added later: it occurs in no pinned run.
             _ => 0x17,
         });
     }
@@ -165,8 +164,8 @@ impl Hash {
 
     fn counters(&mut self, counters: &Counters) {
         let volumes = [counters.accepted, counters.rejected, counters.delivered];
-        // Flushes and filters count only where there were any, so that the hash of a run without
-        // the option has none in it.
+        // Flushes and filters are hashed only if there were any, so that the hash of a run without
+        // the option does not depend on it.
         let is_optional = |why| matches!(why, DropReason::Unserved | DropReason::Filtered);
         let dropped = DropReason::ALL.iter().map(|&why| (why, counters.dropped_for(why)));
         let told = dropped.filter(|&(why, of)| !is_optional(why) || of != Volume::ZERO);

@@ -1,4 +1,4 @@
-//! Prints the hash of every run; fails if one is not the pinned hash.
+//! Prints the hash of every run and fails if one differs from the pinned hash.
 
 use std::process::ExitCode;
 

@@ -1,22 +1,22 @@
-//! What the programs print: the same lines on every target.
+//! Output of the programs, equal on every target.
 
 use core::fmt;
 
 use crate::{ALL, CATALOG, pinned};
 
-/// Whether the runs gave the hashes that they must.
+/// Result of comparing all runs with their pinned hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All did.
+    /// All hashes are as expected.
     AsPinned,
-    /// At least one did not.
+    /// At least one hash differs.
     Different,
 }
 
-/// Does every run and writes a line for each: the hash, and the run's name.
+/// Performs every run and writes one line for each: the hash and the name of the run.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn report(out: &mut dyn fmt::Write) -> Result<Outcome, fmt::Error> {
     let entries = CATALOG.into_iter().flatten();
     let runs = ALL.iter().map(|run| (run.name, run.hash, Some(run.pinned)));

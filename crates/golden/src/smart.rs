@@ -1,5 +1,5 @@
-//! The assembled queue with everything on at once: a rate, tins, hosts, an AQM and the filter of
-//! acknowledgements.
+//! Pinned run of the assembled queue with everything enabled: a rate, tins, hosts, an AQM and the
+//! ACK filter.
 
 use conformance::catalog::Parts;
 use freeboard::flowhash::{Ack, FlowKey, Labels, SackBlocks, Transport};
@@ -14,30 +14,31 @@ use crate::{Hash, MAX_LEN, run};
 
 /// Handles: eight queues and a spare one for each of eight hosts hold sixteen packets.
 const PACKETS: usize = 16;
-/// The longest table: eight hosts in eight tins.
+/// Largest table: eight hosts in eight tins.
 const MOST: usize = 64;
-/// Packets of this length are acknowledgements: three in eight.
+/// Length of acknowledgements, in bytes: three packets in eight.
 const ACK_LEN: u32 = 64;
 
 type Queue = SmartQueue<Parts<MOST>, Descriptors>;
 
-/// The queue by numbers: flow `f` has the source `f / 2` and the destination `f mod 3`, and is in
-/// the tin `f mod n` of `n`.
+/// A queue whose flows are numbered: flow `f` has the source `f / 2` and the destination `f mod 3`,
+/// and is in tin `f mod n` of `n`.
 struct ByNumber {
     queue: Queue,
-    /// When it was called last.
+    /// Time of the last call.
     now: Nanos,
-    /// The flow of each handle that came, and its tin.
+    /// Flow and tin of the packet with each handle.
     came: [(u32, u8); PACKETS],
 }
 
-/// The labels of a packet of flow `number` in this tin.
+/// Returns the labels of a packet of flow `number` in this tin.
 const fn labels(number: u32, tin: u8) -> InTin<Labels> {
     InTin { labels: Labels { flow: number, src_host: number >> 1, dst_host: number % 3 }, tin }
 }
 
-/// What a packet of [`ACK_LEN`] acknowledges. All are of one connection, so that a filter acts on
-/// each queue. The number comes from the handle, as does now and then a block.
+/// Returns the content of a packet of [`ACK_LEN`] bytes. All acknowledgements belong to one
+/// connection, so that the filter acts on each queue. The number and an occasional block are
+/// derived from the handle.
 fn ack(packet: Packet) -> Option<Ack> {
     if packet.len != ACK_LEN {
         return None;
@@ -52,8 +53,8 @@ fn ack(packet: Packet) -> Option<Ack> {
     Some(ack)
 }
 
-/// `diffserv4` and `dual-srchost` to begin with. Each setting changes now and then while packets
-/// are queued.
+/// Starts with `diffserv4` and `dual-srchost`. Each setting changes occasionally while packets are
+/// queued.
 pub(crate) fn with_rate_and_tins() -> u64 {
     let Some(queue) = queue() else { return 0 };
     let mut queue = ByNumber { queue, now: Nanos(0), came: [(0, 0); PACKETS] };
@@ -65,13 +66,13 @@ fn queue() -> Option<Queue> {
     let aqm = memory.aqm();
     let builder = SmartQueue::upload(rate(0)?).max_len(MAX_LEN).overhead(Overhead::PPPOE_LLCSNAP);
     let builder = builder.isolation(Isolation::DualSrcHost).tins(TinMode::Diffserv4);
-    // A step of the clock is half a millisecond on average, so queues stand for many intervals.
+    // A clock step is half a millisecond on average, so queues stay backlogged for many intervals.
     let builder = builder.rtt(Rtt::METRO).ack_filter(AckFilter::Conservative);
     builder.descriptors_in(memory, aqm).ok()
 }
 
-/// Below the 3.6 Mbit/s that are offered, above them, or without a limit. A line that stops stands
-/// until the next change.
+/// A rate below the offered 3.6 Mbit/s, above it, or unlimited. A stopped link stays stopped until
+/// the next change.
 fn rate(random: u32) -> Option<Rate> {
     match random & 7 {
         0..4 => Rate::megabits_per_second(2).ok(),
@@ -82,7 +83,7 @@ fn rate(random: u32) -> Option<Rate> {
     }
 }
 
-/// One of these.
+/// Chooses one element.
 fn choose<T: Copy>(all: &[T], random: u32) -> Option<T> {
     let count = u32::try_from(all.len()).ok()?;
     all.get(random.checked_rem(count)? as usize).copied()
@@ -101,7 +102,7 @@ const RTTS: [Rtt; 3] = [Rtt::LAN, Rtt::METRO, Rtt::INTERNET];
 const LINKS: [Overhead; 2] = [Overhead::RAW, Overhead::PPPOE_LLCSNAP];
 
 impl ByNumber {
-    /// Changes one setting; the hash has whether it was taken.
+    /// Changes one setting and hashes whether the change was accepted.
     fn change(&mut self, random: u32, hash: &mut Hash) {
         hash.word(self.set(random & 15, random >> 4).is_some().into());
     }
@@ -115,7 +116,7 @@ impl ByNumber {
         match setting {
             0..6 => queue.set_rate(self.now, rate(random)?),
             6..8 => {
-                // A tin that is gone is the default tin.
+                // A removed tin is replaced by the default tin.
                 let plan = choose(&TINS, random)?.plan();
                 let before = *queue.tins();
                 let to = |tin| before.tin(tin).and_then(|tin| plan.number_of(tin.name()));

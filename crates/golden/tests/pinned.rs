@@ -1,8 +1,8 @@
-//! The host's half of the comparison; the firmware's half asserts the same numbers.
+//! Comparison with the pinned hashes on the host; the firmware asserts the same numbers.
 
-/// Goal: a change of behaviour of any discipline is noticed, and is the same on every target.
-/// Method: the pinned hashes, all differences told at once. A hash may change only in a commit that
-/// says which behaviour changed; that of a new entry of the catalogue is written down once.
+/// Goal: any change of behaviour of a discipline is noticed, and behaviour is equal on every
+/// target. Method: the pinned hashes, with all differences reported at once. A hash may change only
+/// in a commit that says which behaviour changed; the hash of a new catalog entry is recorded once.
 #[test]
 fn every_run_gives_its_pinned_hash() {
     let mut wrong = Vec::new();
@@ -21,7 +21,7 @@ fn every_run_gives_its_pinned_hash() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Goal: a run that could not begin is not pinned by mistake. Method: such a run's hash is 0.
+/// Goal: a run that failed to start is not pinned by mistake. Method: such a run's hash is 0.
 #[test]
 fn every_run_begins() {
     for run in golden::ALL {

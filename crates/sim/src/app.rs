@@ -1,7 +1,7 @@
-//! What runs on hosts: file transfers, web pages, calls and video.
+//! Applications that run on hosts: file transfers, web pages, calls and video.
 //!
-//! Closed-loop traffic, which listens to the network and adapts, lives here together with the
-//! packets of open-loop traffic ([`crate::source`]). Everything is measured where it is received.
+//! Closed-loop applications adapt to the network. Calls and video are open-loop: they packetize a
+//! [`crate::source`]. Everything is measured at the receiver.
 
 mod bulk;
 mod bulk_or_media;

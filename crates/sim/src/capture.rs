@@ -1,13 +1,12 @@
-//! Recorded traffic: reading pcap and pcapng, writing pcap.
+//! Recorded traffic: a reader for pcap and pcapng, a writer for pcap.
 //!
-//! A reader walks a file that lies in memory and copies nothing. Whatever is wrong with the file,
-//! the error says at which byte the record begins that cannot be read, what was found and what
-//! would have been accepted; every record before it has been given out. Formats:
-//! `draft-ietf-opsawg-pcap` and `draft-ietf-opsawg-pcapng`.
+//! A reader walks a file in memory and copies nothing. An error contains the byte offset of the
+//! unreadable record, the value found and the expected value; all records before it have been
+//! returned. Formats: `draft-ietf-opsawg-pcap` and `draft-ietf-opsawg-pcapng`.
 //!
-//! The formats are read here, and not by a library, for two reasons: the offset, and the corners
-//! that libraries leave out (binary time resolution, a big-endian time offset, the closing block
-//! length). A library is the oracle of the tests instead.
+//! The formats are parsed here and not by a library because libraries do not report the offset and
+//! omit rare features (binary time resolution, a big-endian time offset, the closing block length).
+//! The tests compare with a library.
 
 use core::fmt;
 
@@ -24,69 +23,69 @@ pub use fuzz::check_reading;
 pub use link::{Frame, LinkType};
 pub use write::{Resolution, Writer};
 
-/// The largest record that is taken for real: libpcap's own limit on the snapshot length.
+/// Longest record that is accepted: libpcap's limit on the snapshot length.
 const MAX_CAPTURED: u32 = 262_144;
 
 /// One captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Where its record begins in the file.
+    /// Offset of its record in the file.
     pub offset: usize,
-    /// When it was captured, since the epoch of the file (usually 1970), rounded down to
-    /// nanoseconds. A pcapng simple packet carries no time and has that of the packet before it.
+    /// Capture time since the epoch of the file (usually 1970), rounded down to nanoseconds. A
+    /// pcapng simple packet has no time and gets that of the packet before it.
     pub at: Nanos,
-    /// What its first byte belongs to.
+    /// Type of the link header at the start of `bytes`.
     pub link: LinkType,
-    /// The bytes captured, from the link header on.
+    /// Captured bytes, beginning with the link header.
     pub bytes: &'a [u8],
-    /// Original length in bytes, as the file says. Some writers leave less than was captured, or
-    /// 0: [`wire_len`](Self::wire_len).
+    /// Original length in bytes, from the file. Some writers store less than was captured, or 0;
+    /// see [`wire_len`](Self::wire_len).
     pub original_len: u32,
 }
 
 impl Packet<'_> {
-    /// Returns the length on the wire in bytes: the original length, or what was captured if that
-    /// is more.
+    /// Returns the length on the wire in bytes: the original or the captured length, whichever is
+    /// larger.
     #[must_use]
     pub fn wire_len(&self) -> u32 {
-        // What was captured is at most `MAX_CAPTURED` bytes.
+        // At most `MAX_CAPTURED` bytes are captured.
         self.original_len.max(self.bytes.len() as u32)
     }
 }
 
-/// Why a file, or the rest of it, cannot be read.
+/// A file, or the rest of it, that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaptureError {
-    /// Where the record, block or header begins that cannot be read, from the start of the file.
+    /// Offset in the file of the record, block or header that cannot be read.
     pub offset: usize,
-    /// What is wrong with it.
+    /// Problem found there.
     pub problem: Problem,
 }
 
-/// What can be wrong with a record.
+/// Problems that a record can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// The file begins like neither format.
+    /// The file starts like neither format.
     Foreign {
-        /// Its first four bytes.
+        /// First four bytes of the file.
         magic: [u8; 4],
     },
-    /// The file ends inside.
+    /// The file ends prematurely.
     Truncated {
-        /// What it ends in.
+        /// Structure that is incomplete.
         what: &'static str,
-        /// Bytes this takes, as far as the file tells.
+        /// Bytes required, as far as the file specifies.
         needed: u64,
         /// Bytes from the offset to the end of the file.
         found: u64,
     },
-    /// A field holds what it must not.
+    /// A field has an invalid value.
     Invalid {
-        /// Which field.
+        /// Name of the field.
         what: &'static str,
-        /// Its value.
+        /// Value of the field.
         found: u64,
-        /// What would have been accepted.
+        /// Values that are expected.
         accepted: &'static str,
     },
 }
@@ -97,14 +96,14 @@ impl fmt::Display for CaptureError {
         match self.problem {
             Problem::Foreign { magic: [a, b, c, d] } => write!(
                 f,
-                "no capture begins with {a:02x} {b:02x} {c:02x} {d:02x}; expected a1b2c3d4 or \
+                "not a capture: begins with {a:02x} {b:02x} {c:02x} {d:02x}; expected a1b2c3d4 or \
                  a1b23c4d in either byte order (pcap), or 0a0d0d0a (pcapng)"
             ),
             Problem::Truncated { what, needed, found } => {
                 write!(f, "the file ends in the {what}: {needed} bytes needed, {found} there")
             }
             Problem::Invalid { what, found, accepted } => {
-                write!(f, "{what} is {found}; accepted: {accepted}")
+                write!(f, "{what} is {found} (expected {accepted})")
             }
         }
     }
@@ -114,7 +113,7 @@ impl core::error::Error for CaptureError {}
 
 /// The packets of a capture, in the order of the file.
 ///
-/// An iterator over results; after the first error it is at its end.
+/// An iterator over results that ends after the first error.
 ///
 /// ```
 /// use sim::capture::{LinkType, Reader, Resolution, Writer};
@@ -145,10 +144,11 @@ enum Format<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Recognises the format of a file by its first bytes.
+    /// Detects the format of a file from its first bytes and creates a reader.
     ///
     /// # Errors
-    /// [`Problem::Foreign`] if it is neither; the other problems if a pcap file's header is broken.
+    /// [`Problem::Foreign`] if the file is neither pcap nor pcapng; other problems if the header of
+    /// a pcap file is invalid.
     pub fn new(file: &'a [u8]) -> Result<Self, CaptureError> {
         let Some(magic) = file.first_chunk::<4>() else {
             return Err(truncated(0, "magic number", 4, file.len()));

@@ -1,7 +1,8 @@
-//! The disciplines by name, over boxed memory and behind a line: what experiments compare.
+//! Queueing disciplines by name, with boxed memory and behind a shaper: the subjects of
+//! experiments.
 //!
-//! All but the FIFO keep a queue for each flow, found by hash, and drop from the head of the
-//! longest queue when the limit is reached. So they differ in the flow scheduler alone, except for
+//! All but the FIFO keep a queue for each flow, selected by hash, and drop from the head of the
+//! longest queue when the limit is reached. So they differ only in the flow scheduler, except for
 //! the [`SmartQueue`](freeboard::SmartQueue), which also isolates hosts and has an AQM.
 
 mod flow_lists;
@@ -29,68 +30,69 @@ pub use managed::{fair_queues, one_queue};
 pub use users::{PerUser, UserFlows, users_sqf_with_codel};
 pub use weighted::{Weighted, WeightedFlow};
 
-/// A discipline.
+/// A queueing discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Discipline {
-    /// First in, first out, with tail drop: what a modem has.
+    /// First in, first out, with tail drop, like the buffer of a modem.
     Fifo,
     /// Deficit round robin with a quantum of the longest packet.
     Drr,
-    /// Shortest queue first, as its paper has it.
+    /// Shortest queue first without options, as in the paper.
     Sqf,
-    /// Shortest queue first, where one of eight bytes is that of the queue that has waited longest.
+    /// Shortest queue first with a floor: one of eight bytes goes to the queue that has waited
+    /// longest.
     SqfFloor,
-    /// Shortest queue first, where a queue that gives way and was not served for [`UNSERVED`] is
-    /// dropped whole.
+    /// Shortest queue first with flushes: a drop victim not served for [`UNSERVED`] is dropped
+    /// entirely.
     SqfFlush,
-    /// Shortest queue first with both options.
+    /// Shortest queue first with floor and flushes.
     SqfFloorFlush,
     /// Quick fair queueing with equal weights.
     Qfq,
-    /// A [`SmartQueue`](freeboard::SmartQueue) as the gateway assembles it for an uplink: hosts of
-    /// the sources, flows inside them, sparse flows first, COBALT.
+    /// A [`SmartQueue`](freeboard::SmartQueue) as the gateway assembles it for an uplink: isolation
+    /// by source host, then by flow, sparse flows first, COBALT.
     Smart,
 }
 
-/// How long a queue was not served that is dropped whole.
+/// Time without service after which a drop victim's queue is flushed.
 pub const UNSERVED: Nanos = Nanos::from_millis(500);
 
-/// Queues of the table of flows: as many as CAKE and FQ-CoDel have.
+/// Queues in the flow table: as many as in CAKE and FQ-CoDel.
 pub const QUEUES: u32 = 1_024;
 
-/// A queue behind a line. The number that names a flow is its hash, unless it has [`Weighted`]
-/// flows.
+/// A queue behind a shaper. Flows are identified by their hash, except in [`Weighted`].
 pub trait Bottleneck: Scheduler {
-    /// The line.
+    /// Returns the shaper.
     fn line(&self) -> &Shaper;
 
-    /// What a packet is on the line.
+    /// Returns the framing of packets on the link.
     fn overhead(&self) -> Overhead;
 
-    /// Changes the rate of the line.
+    /// Changes the rate of the link.
     fn set_rate(&mut self, now: Nanos, rate: Rate);
 
-    /// How lookups of flows by hash have ended so far; `None` where none is made or none is
+    /// Returns the outcomes of flow lookups by hash; `None` if there are none or they are not
     /// counted.
     fn lookups(&self) -> Option<flowhash::Counts> {
         None
     }
 
-    /// What `flow` has queued; `None` where there is one queue for all, or flows are named by hash.
+    /// Returns the backlog of `flow`; `None` if all flows share one queue or flows are identified
+    /// by hash.
     fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
         None
     }
 
-    /// What the tin of this number has queued; `None` where there are none, or flows are numbered.
+    /// Returns the backlog of this tin; `None` if there are no tins or flows are numbered.
     fn tin_backlog(&self, _tin: u8) -> Option<Backlog> {
         None
     }
 
-    /// Enqueues a packet whose key is known: the number of its flow is the key's hash, unless the
-    /// queue makes more of the key.
+    /// Enqueues a packet by its flow key: the hash of the key identifies the flow, unless the queue
+    /// uses the key itself.
     ///
     /// # Errors
-    /// As [`Scheduler::enqueue`].
+    /// See [`Scheduler::enqueue`].
     fn enqueue_key(
         &mut self,
         now: Nanos,
@@ -102,12 +104,12 @@ pub trait Bottleneck: Scheduler {
         self.enqueue(now, FlowId(key.label(hasher)), packet, drops)
     }
 
-    /// As [`Self::enqueue_key`], for a packet with a code point, where `acks` reads
-    /// acknowledgements that are queued, this packet's too. A queue with tins or with a filter of
-    /// acknowledgements asks them.
+    /// Variant of [`Self::enqueue_key`] for a packet with a code point. `acks` reads queued
+    /// acknowledgements and this packet's own. Both are used by queues with tins or with an ACK
+    /// filter.
     ///
     /// # Errors
-    /// As [`Scheduler::enqueue`].
+    /// See [`Scheduler::enqueue`].
     fn enqueue_marked(
         &mut self,
         now: Nanos,
@@ -121,7 +123,7 @@ pub trait Bottleneck: Scheduler {
     }
 }
 
-/// The line of a [`Bottleneck`] that has methods of its own with these names.
+/// Implements both methods of [`Bottleneck`] by inherent methods with these names.
 macro_rules! line_and_overhead {
     () => {
         fn line(&self) -> &Shaper {
@@ -178,11 +180,11 @@ where
 }
 
 impl Discipline {
-    /// The disciplines that are compared, in the order of tables.
+    /// The compared disciplines, in the order of tables.
     pub const ALL: [Self; 6] =
         [Self::Smart, Self::Fifo, Self::Drr, Self::Sqf, Self::SqfFloor, Self::Qfq];
 
-    /// All that have a name.
+    /// All disciplines that have a name.
     pub const NAMED: [Self; 8] = [
         Self::Fifo,
         Self::Drr,
@@ -194,8 +196,7 @@ impl Discipline {
         Self::Smart,
     ];
 
-    /// The options of shortest queue first, its floor and its flushes; `None` for every other
-    /// discipline.
+    /// Returns floor and flush time of shortest queue first; `None` for other disciplines.
     const fn options_of_sqf(self) -> Option<(FloorShare, Option<Nanos>)> {
         match self {
             Self::Fifo | Self::Drr | Self::Qfq | Self::Smart => None,
@@ -206,13 +207,13 @@ impl Discipline {
         }
     }
 
-    /// Whether it drops queues whole.
+    /// Returns true if the discipline flushes queues.
     #[must_use]
     pub const fn flushes(self) -> bool {
         matches!(self.options_of_sqf(), Some((_, Some(_))))
     }
 
-    /// The longest packet it can have, in bytes.
+    /// Returns the maximum packet length, in bytes.
     #[must_use]
     pub const fn longest(self) -> u32 {
         match self {
@@ -221,7 +222,7 @@ impl Discipline {
         }
     }
 
-    /// The name on command lines and in tables.
+    /// Returns the name on command lines and in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -236,12 +237,11 @@ impl Discipline {
         }
     }
 
-    /// An empty queue of this discipline in front of `line`, all flows alike.
+    /// Creates an empty queue of this discipline in front of `line`, with equal weights.
     ///
-    /// Handles are numbered up to `limits.packets`, inclusively: the arrival that overflows the
-    /// limit has one too. `max_len` is the longest packet in bytes; outside
-    /// `1..=`[`Discipline::longest`] it counts as the nearest within. Longer packets are rejected,
-    /// except by a FIFO.
+    /// Handles are numbered up to `limits.packets`, inclusively: the arrival that exceeds the limit
+    /// has one too. `max_len` is the longest packet in bytes, clamped to
+    /// `1..=`[`Discipline::longest`]. Longer packets are rejected, except by a FIFO.
     #[must_use]
     pub fn behind(
         self,
@@ -287,10 +287,10 @@ impl Discipline {
     }
 }
 
-/// Shortest queue first with this floor, and CoDel in each queue.
+/// Creates a queue with shortest queue first, this floor, and CoDel in each queue.
 ///
 /// # Errors
-/// Parameters that [`CoDel`] refuses.
+/// Invalid parameters of [`CoDel`].
 pub fn sqf_with_codel(
     floor: FloorShare,
     params: CoDelParams,
@@ -303,10 +303,10 @@ pub fn sqf_with_codel(
     Ok(Box::new(Shaped::new(queue, line, link)))
 }
 
-/// Deficit round robin as [`Discipline::Drr`], with CoDel in each queue.
+/// Creates a queue like [`Discipline::Drr`], with CoDel in each queue.
 ///
 /// # Errors
-/// Parameters that [`CoDel`] refuses.
+/// Invalid parameters of [`CoDel`].
 pub fn drr_with_codel(
     params: CoDelParams,
     line: Shaper,
@@ -320,7 +320,7 @@ pub fn drr_with_codel(
     Ok(Box::new(Shaped::new(queue, line, link)))
 }
 
-/// For all that the limit allows, and the arrival that overflows it.
+/// Creates descriptors for all packets within the limit and the arrival that exceeds it.
 pub(crate) fn descriptors(limits: Limits) -> Vec<Descriptor> {
     vec![Descriptor::EMPTY; limits.packets as usize + 1]
 }
@@ -329,14 +329,14 @@ pub(crate) fn longest(flows: u32) -> LongestQueueDrop<Vec<LongestFlow>> {
     LongestQueueDrop::new(vec![LongestFlow::EMPTY; flows as usize])
 }
 
-/// Deficit round robin over `flows` flows with a quantum of the longest packet.
+/// Creates a deficit round robin scheduler for `flows` flows with a quantum of the longest packet.
 pub(crate) fn drr(flows: u32, max_len: u32) -> Result<Drr<Vec<DrrFlow>>, ConfigError> {
     let mut scheduler = Drr::new(vec![DrrFlow::EMPTY; flows as usize], max_len)?;
     scheduler.add_all(max_len)?;
     Ok(scheduler)
 }
 
-/// Quick fair queueing over `flows` flows with equal weights.
+/// Creates a quick fair queueing scheduler for `flows` flows with equal weights.
 fn qfq(flows: u32, max_len: u32) -> Result<Qfq<Vec<QfqFlow>>, ConfigError> {
     let mut scheduler = Qfq::new(vec![QfqFlow::EMPTY; flows as usize], max_len)?;
     for flow in (0..flows).map(FlowId) {
@@ -345,7 +345,7 @@ fn qfq(flows: u32, max_len: u32) -> Result<Qfq<Vec<QfqFlow>>, ConfigError> {
     Ok(scheduler)
 }
 
-/// Shortest queue first over `flows` flows.
+/// Creates a shortest-queue-first scheduler for `flows` flows.
 pub(crate) fn sqf(
     flows: u32,
     floor: FloorShare,
@@ -359,11 +359,11 @@ pub(crate) fn sqf(
     Ok(scheduler)
 }
 
-/// Flows by number, with this AQM in each queue and this drop policy.
+/// Queues of numbered flows, with this AQM in each queue and this drop policy.
 pub(crate) type ByNumber<O, A, D> =
     FlowQueues<O, (Vec<Queue>, Vec<Descriptor>, [FlowRecord; 0]), A, D>;
 
-/// A queue for each flow of `scheduler`.
+/// Creates a queue for each flow of `scheduler`.
 pub(crate) fn by_number<O: FlowScheduler, A: Aqm, D: DropPolicy<O>>(
     scheduler: O,
     policy: D,
@@ -376,11 +376,11 @@ pub(crate) fn by_number<O: FlowScheduler, A: Aqm, D: DropPolicy<O>>(
     queues.with_drop_policy(policy)
 }
 
-/// Flows by hash, with this AQM in each queue and this drop policy.
+/// Queues of flows selected by hash, with this AQM in each queue and this drop policy.
 pub(crate) type ByHash<O, A, D> = Hashed<FlowQueues<O, ByHashTables, A, D>>;
 type ByHashTables = (Vec<Queue>, Vec<Descriptor>, [FlowRecord; 0], HashDirectory<Vec<TagLine>>);
 
-/// As [`by_number`], over [`QUEUES`] queues found by hash.
+/// Variant of [`by_number`] with [`QUEUES`] queues selected by hash.
 pub(crate) fn by_hash<O: FlowScheduler, A: Aqm, D: DropPolicy<O>>(
     scheduler: O,
     policy: D,
@@ -400,17 +400,17 @@ impl fmt::Display for Discipline {
     }
 }
 
-/// A word that names no discipline.
+/// Error for an unknown name of a discipline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownDiscipline {
-    /// The word.
+    /// The unknown name.
     pub word: String,
 }
 
 impl fmt::Display for UnknownDiscipline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = Discipline::NAMED.map(Discipline::name).join(", ");
-        write!(f, "{:?} is not a scheduler; accepted: {names}", self.word)
+        write!(f, "{:?} is not a scheduler (expected {names})", self.word)
     }
 }
 
@@ -436,15 +436,16 @@ mod tests {
             assert_eq!(discipline.to_string().parse(), Ok(discipline));
         }
         let error = "sfq".parse::<Discipline>().unwrap_err();
-        assert!(error.to_string().starts_with("\"sfq\" is not a scheduler; accepted: fifo, drr"));
+        assert!(error.to_string().starts_with("\"sfq\" is not a scheduler (expected fifo, drr"));
     }
 
-    /// Goal: the wiring is what the name says. Method: flow 0 sends four packets of 1,000 bytes,
-    /// flow 1 two of 100, into room for five. A FIFO rejects the last arrival and keeps the order;
-    /// the others drop the first packet of flow 0. DRR then gives flow 0 its turn of 1,500 bytes,
-    /// two packets, and so does the smart queue, to which both flows are of one host. SQF sends
-    /// flow 1 first, also with a floor, which needs more bytes sent. QFQ rounds starts down to
-    /// 2,048 bytes, so that flow 0 sends its third packet (start 2,000) before flow 1.
+    /// Goal: each name selects the right parts. Method: flow 0 sends four packets of 1,000 bytes,
+    /// flow 1 two of 100, into a queue limited to five. A FIFO rejects the last arrival and keeps
+    /// the order; the others drop the first packet of flow 0. DRR then gives flow 0 its turn of
+    /// 1,500 bytes, two packets, and so does the smart queue, in which both flows belong to one
+    /// host. SQF sends flow 1 first, also with a floor, which takes effect after more bytes. QFQ
+    /// rounds starts down to 2,048 bytes, so that flow 0 sends its third packet (start 2,000)
+    /// before flow 1.
     #[test]
     fn each_discipline_serves_and_drops_in_its_own_order() {
         for (discipline, gone, order) in [

@@ -1,19 +1,19 @@
-//! The event queue: what happens next, and in which order.
+//! Event queue and clock of the simulation.
 //!
-//! Events leave by time; events of equal time leave in the order they were scheduled. That second
-//! half is what makes a run a function of its seed: without it the order of ties would be whatever
-//! the heap's last rotation left behind.
+//! Events leave by time; simultaneous events leave in the order in which they were scheduled. The
+//! second rule makes a run a function of its seed: without it the order of ties would depend on the
+//! internal state of the heap.
 //!
-//! A source whose events are scheduled in the order in which they happen has a row of its own: the
-//! packets on a line of constant delay, for example. All other events wait in a heap. Cost: O(rows)
-//! for an event, and O(log n) more for one in the heap.
+//! A source whose events are scheduled in chronological order, such as the packets on a link of
+//! constant delay, has a FIFO list of its own. All other events are in a heap. Cost: O(lists) for
+//! an event, plus O(log n) for one in the heap.
 
 use core::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
 use freeboard::sched_core::Nanos;
 
-/// A queue of events `E`, each due at an instant of simulated time.
+/// A queue of events `E`, each due at a point of simulated time.
 ///
 /// ```
 /// use freeboard::sched_core::Nanos;
@@ -25,11 +25,11 @@ use freeboard::sched_core::Nanos;
 /// ```
 #[derive(Debug)]
 pub struct EventQueue<E> {
-    /// Each in order, so that the next event is the first of a row or of the heap.
+    /// FIFO lists, each in order, so the next event is the first of a list or of the heap.
     rows: Vec<VecDeque<Entry<E>>>,
     heap: BinaryHeap<Reverse<Entry<E>>>,
-    /// Events scheduled so far, which numbers the next one. 2^64 events at one per nanosecond
-    /// take 584 years.
+    /// Number of events scheduled so far, used as the next sequence number. 2^64 events at one per
+    /// nanosecond take 584 years.
     scheduled: u64,
     now: Nanos,
 }
@@ -65,21 +65,21 @@ impl<E> Ord for Entry<E> {
 }
 
 impl<E> EventQueue<E> {
-    /// An empty queue at time zero.
+    /// Creates an empty queue at time zero.
     #[must_use]
     pub const fn new() -> Self {
         Self { rows: Vec::new(), heap: BinaryHeap::new(), scheduled: 0, now: Nanos::ZERO }
     }
 
-    /// Schedules `event` for `due`. An instant that has passed counts as the present one, so time
-    /// never runs backwards for the caller that pops.
+    /// Schedules `event` for `due`. A past time counts as the present, so time never runs backwards
+    /// for the caller.
     pub fn schedule(&mut self, due: Nanos, event: E) {
         let entry = self.entry(due, event);
         self.heap.push(Reverse(entry));
     }
 
-    /// As [`Self::schedule`], in this row. The row is made if it is not there. An event that is due
-    /// before the last one of the row waits in the heap.
+    /// Schedules an event in this list, which is created if necessary. An event due before the last
+    /// one of the list goes to the heap.
     pub(crate) fn schedule_in(&mut self, row: usize, due: Nanos, event: E) {
         let entry = self.entry(due, event);
         if row >= self.rows.len() {
@@ -99,7 +99,7 @@ impl<E> EventQueue<E> {
         Entry { due: due.max(self.now), number, event }
     }
 
-    /// When the next event is due, and the row in which it waits; `None` is the heap.
+    /// Returns the time of the next event and its list; `None` is the heap.
     fn next(&self) -> Option<(Nanos, Option<usize>)> {
         let rows = self.rows.iter().enumerate();
         let firsts = rows.filter_map(|(row, events)| Some((events.front()?.key(), Some(row))));
@@ -107,13 +107,12 @@ impl<E> EventQueue<E> {
         firsts.chain(in_heap).min().map(|((due, _), row)| (due, row))
     }
 
-    /// Takes the next event and moves the clock to its instant.
+    /// Removes the next event, advances the clock to it and returns both.
     pub fn pop(&mut self) -> Option<(Nanos, E)> {
         self.pop_until(Nanos::MAX)
     }
 
-    /// Takes the next event if it is due at `limit` or before; otherwise leaves everything as it
-    /// is.
+    /// Removes the next event if it is due at `limit` or before; otherwise changes nothing.
     pub fn pop_until(&mut self, limit: Nanos) -> Option<(Nanos, E)> {
         let (due, row) = self.next()?;
         if due > limit {
@@ -127,25 +126,25 @@ impl<E> EventQueue<E> {
         Some((entry.due, entry.event))
     }
 
-    /// When the next event is due.
+    /// Returns the time of the next event.
     #[must_use]
     pub fn next_due(&self) -> Option<Nanos> {
         self.next().map(|(due, _)| due)
     }
 
-    /// The instant of the event popped last: the simulation's clock.
+    /// Returns the time of the event removed last: the simulation's clock.
     #[must_use]
     pub const fn now(&self) -> Nanos {
         self.now
     }
 
-    /// Events that are still to come.
+    /// Returns the number of pending events.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.iter().map(VecDeque::len).sum::<usize>() + self.heap.len()
     }
 
-    /// Whether nothing is left to happen.
+    /// Returns true if no event is pending.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -164,9 +163,9 @@ mod tests {
     use conformance::rng::Streams;
 
     /// Goal: order by time, ties by insertion, whatever the interleaving of pushes and pops, in
-    /// rows and in the heap. Method: a stable sort by time of a plain vector is the oracle. Eight
-    /// instants for 2,000 events make most of them ties. One event of three is for no row, and
-    /// among 1,000 instants many are not in order behind their row.
+    /// lists and in the heap. Method: compare with a stable sort by time of a plain vector. Eight
+    /// times for 2,000 events make most of them ties. One event of three is for no list, and with
+    /// 1,000 times many are out of order in their list.
     #[test]
     fn leaves_like_a_stable_sort_by_time() {
         for instants in [8, 1_000] {

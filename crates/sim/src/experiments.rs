@@ -1,8 +1,8 @@
-//! The figures of the papers, made again: what `sim reproduce` runs.
+//! Experiments that reproduce published results, for `sim reproduce`.
 //!
-//! An experiment is a module here, with a folder: it runs its `scenario`, prints a table, draws a
-//! picture, and judges the sentences that must hold of them. To add one, write its module with a
-//! constant [`Experiment`], name the module below, and put the constant into [`ALL`].
+//! Each experiment is a module with a folder: it runs its `scenario`, prints a table, draws a
+//! picture, and evaluates its checks. To add one, write its module with a constant [`Experiment`],
+//! declare the module below, and add the constant to [`ALL`].
 
 pub mod age_based;
 pub mod aqm_linux;
@@ -53,57 +53,60 @@ pub const ALL: &[Experiment] = &[
     autorate::EXPERIMENT,
 ];
 
-/// A figure or table that can be made again.
+/// A reproducible figure or table.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
     /// Its name on the command line: the paper's key in `docs/disciplines`, and the figure.
     pub name: &'static str,
-    /// What it shows, in one line.
+    /// Description in one line.
     pub about: &'static str,
-    /// Runs it with the seeds 1, 2, … up to this one, and shows how many runs are done.
+    /// Runs the experiment with the seeds 1, 2, … up to `seeds`, and shows the number of completed
+    /// runs.
     pub run: fn(seeds: u32, progress: &Progress) -> Report,
 }
 
-/// What an experiment has shown. A function of the seeds: the same seeds give the same bytes.
+/// Result of an experiment. A function of the seeds: equal seeds give equal bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// What was run, what was assumed, and the tables.
+    /// Description of the runs, assumptions, and tables.
     pub text: String,
-    /// The pictures.
+    /// Pictures.
     pub pictures: Vec<Picture>,
-    /// What must hold.
+    /// Checks.
     pub sentences: Vec<Sentence>,
 }
 
-/// A picture and the name of its file.
+/// A picture with its file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
-    /// A file name without folders.
+    /// File name without folders.
     pub file: String,
     /// The picture as SVG.
     pub svg: String,
 }
 
-/// A sentence that must hold, and whether it does.
+/// A check of an experiment and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sentence {
-    /// The claim.
+    /// Statement that is checked.
     pub claim: String,
-    /// The figures it was judged by.
+    /// Figures that the result is based on.
     pub measured: String,
-    /// The verdict.
+    /// True if the check passed.
     pub holds: bool,
 }
 
 impl Sentence {
-    /// What a source says and what is not so here, for the reason `why`. Holds while it is not so:
-    /// when it has become true the reason is none, and the sentence fails.
+    /// Creates a check for a statement of a source that is not true here, for the reason `why`. It
+    /// passes while the statement is not true and fails once it is, because the reason is then
+    /// obsolete.
     #[must_use]
     pub fn differs(what: &str, why: &str, measured: String, is_so: bool) -> Self {
         Self { claim: format!("{what} differs: {why}"), measured, holds: !is_so }
     }
 
-    /// Whether each of some runs, or of the rows made of them, as `what` says, was in balance.
+    /// Creates a check that every packet is accounted for in all runs, or in the rows named by
+    /// `what`.
     fn accounted_for(what: &str, balanced: impl Iterator<Item = bool> + Clone) -> Self {
         Self {
             claim: "every packet is accounted for in every run".to_owned(),
@@ -114,14 +117,14 @@ impl Sentence {
 }
 
 impl Report {
-    /// Whether every sentence holds.
+    /// Returns true if every check passed.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.sentences.iter().all(|sentence| sentence.holds)
     }
 }
 
-/// The text, then a line or two for each sentence.
+/// Writes the text, then a line or two for each check.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.text.trim_end())?;
@@ -138,7 +141,7 @@ impl fmt::Display for Sentence {
     }
 }
 
-/// The experiment with this name.
+/// Returns the experiment with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Experiment> {
     ALL.iter().find(|experiment| experiment.name == name)

@@ -1,20 +1,20 @@
 //! Hosts: a TCP/IP stack (smoltcp) in simulated time.
 //!
-//! A [`Host`] has one address, one stack and its sockets. It makes and reads real IPv4 packets with
-//! real checksums, and knows neither links nor queues: packets go in by [`Host::receive`] and come
-//! out of [`Host::take_sent`]; [`Host::poll_at`] says when its timers want attention. Polling a
-//! stack walks all its sockets, so every flow of a scenario has a host of its own, and only hosts
+//! A [`Host`] has one address, one stack and its sockets. It sends and receives real IPv4 packets
+//! with real checksums and knows neither links nor queues: packets go in by [`Host::receive`] and
+//! come out of [`Host::take_sent`]; [`Host::poll_at`] returns the time of its next timer. Polling a
+//! stack visits all its sockets, so every flow of a scenario has a host of its own, and only hosts
 //! that are due are polled.
 //!
-//! No other module uses smoltcp. What its TCP does and does not do colours every result:
+//! No other module uses smoltcp. Properties of its TCP that affect all results:
 //!
-//! - Reno (RFC 5681), in integers: its CUBIC takes cube roots from the platform, and runs would no
-//!   longer be the same bytes everywhere. An initial window of 2 × 1,024 bytes (RFC 6928 allows ten
+//! - Reno (RFC 5681), in integers. smoltcp's CUBIC uses the platform's cube root, so runs would not
+//!   be reproducible on other platforms. The initial window is 2 × 1,024 bytes (RFC 6928 allows ten
 //!   segments).
 //! - The retransmission timeout starts at 1 s and is never shorter (RFC 6298 §2.4).
 //! - The sender ignores SACK; after a fast retransmit the first new acknowledgement ends recovery,
-//!   so several losses in one window often cost a timeout.
-//! - Time in microseconds; acknowledgements are delayed by at most 10 ms; no ECN.
+//!   so several losses in one window often cause a timeout.
+//! - Time is in microseconds; acknowledgements are delayed by at most 10 ms; there is no ECN.
 
 mod device;
 
@@ -40,16 +40,16 @@ pub struct Tcp(SocketHandle);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Udp(SocketHandle);
 
-/// How many bytes a TCP socket holds for its peer and for its application.
+/// Buffer sizes of a TCP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffers {
-    /// Written and not yet acknowledged: at most this much is in flight.
+    /// Bytes written and not yet acknowledged: the limit of bytes in flight.
     pub send: usize,
-    /// Arrived and not yet read: the largest window that is advertised.
+    /// Bytes received and not yet read: the largest advertised window.
     pub receive: usize,
 }
 
-/// A port that takes connections.
+/// A port that accepts connections.
 struct Listener {
     port: u16,
     buffers: Buffers,
@@ -57,27 +57,27 @@ struct Listener {
     begun: VecDeque<Tcp>,
 }
 
-/// One address, one stack, its sockets.
+/// A host with one address, one stack and its sockets.
 pub struct Host {
     address: Ipv4Addr,
     stack: Interface,
     sockets: SocketSet<'static>,
     listeners: Vec<Listener>,
-    /// Arrived, not yet read.
+    /// Packets that have arrived and are not yet processed.
     inbox: VecDeque<Vec<u8>>,
     wire: Wire,
-    /// The next local port for a connection from here.
+    /// Next local port for an outgoing connection.
     next_port: u16,
 }
 
-/// The first port for connections from here (RFC 6335 §6: the dynamic ports).
+/// First port for outgoing connections (RFC 6335 §6: the dynamic ports).
 const FIRST_DYNAMIC_PORT: u16 = 49_152;
-/// Datagrams a UDP socket holds in each direction between two polls, and their bytes.
+/// Datagrams that a UDP socket buffers in each direction between two polls.
 const DATAGRAMS: usize = 64;
 const DATAGRAM_BYTES: usize = 1 << 16;
 
 impl Host {
-    /// A host without sockets; `seed` is what its initial sequence numbers come from.
+    /// Creates a host without sockets; its initial sequence numbers are derived from `seed`.
     #[must_use]
     pub fn new(address: Ipv4Addr, seed: u64) -> Self {
         let mut wire = Wire::default();
@@ -85,8 +85,8 @@ impl Host {
         config.random_seed = seed;
         let mut stack = Interface::new(config, &mut wire, Instant::ZERO);
         stack.update_ip_addrs(|addresses| {
-            // The prefix of length 0: every other host is a neighbour, there is no router.
-            // One address fits: the list holds at least two.
+            // The prefix length 0 makes every other host a neighbour: there is no router. Cannot
+            // fail: the list has a capacity of at least two addresses.
             let _ = addresses.push(IpCidr::new(IpAddress::Ipv4(address), 0));
         });
         let sockets = SocketSet::new(Vec::new());
@@ -94,13 +94,13 @@ impl Host {
         Self { address, stack, sockets, listeners, inbox, wire, next_port }
     }
 
-    /// The host's address.
+    /// Returns the host's address.
     #[must_use]
     pub const fn address(&self) -> Ipv4Addr {
         self.address
     }
 
-    /// Begins a connection to `remote` from a port that was not used for a long time.
+    /// Opens a connection to `remote` from the least recently used port.
     pub fn connect(&mut self, remote: SocketAddrV4, buffers: Buffers) -> Tcp {
         let mut socket = tcp_socket(buffers);
         let port = self.next_port;
@@ -111,12 +111,12 @@ impl Host {
         Tcp(self.sockets.add(socket))
     }
 
-    /// Takes connections to `port` from now on; [`Host::accept`] hands them out.
+    /// Accepts connections to `port` from now on; [`Host::accept`] returns them.
     pub fn listen(&mut self, port: u16, buffers: Buffers) {
         self.listeners.push(Listener { port, buffers, begun: VecDeque::new() });
     }
 
-    /// The next connection to `port` that has begun, its handshake perhaps unfinished.
+    /// Returns the next connection to `port`; its handshake may be unfinished.
     pub fn accept(&mut self, port: u16) -> Option<Tcp> {
         self.listeners.iter_mut().find(|listener| listener.port == port)?.begun.pop_front()
     }
@@ -135,35 +135,36 @@ impl Host {
         Udp(self.sockets.add(socket))
     }
 
-    /// Whether data may be written: the connection stands and this side has not finished.
+    /// Returns true if data may be written: the connection is established and this side has not
+    /// finished.
     #[must_use]
     pub fn may_write(&self, socket: Tcp) -> bool {
         self.tcp(socket).may_send()
     }
 
-    /// Whether the peer has finished and everything it sent has been read.
+    /// Returns true if the peer has finished and everything it sent has been read.
     #[must_use]
     pub fn is_read_to_the_end(&self, socket: Tcp) -> bool {
         let socket = self.tcp(socket);
         socket.state() == tcp::State::CloseWait && !socket.can_recv()
     }
 
-    /// Whether the connection is over on both sides, or was reset.
+    /// Returns true if the connection is closed on both sides, or was reset.
     #[must_use]
     pub fn is_over(&self, socket: Tcp) -> bool {
         !self.tcp(socket).is_open()
     }
 
-    /// Writes `data` as far as there is room; returns how much.
+    /// Writes as much of `data` as fits and returns the number of bytes.
     pub fn write(&mut self, socket: Tcp, data: &[u8]) -> usize {
         self.tcp_mut(socket).send_slice(data).unwrap_or(0)
     }
 
-    /// Writes `len` bytes of no meaning as far as there is room; returns how many.
+    /// Writes up to `len` filler bytes, as many as fit, and returns their number.
     pub fn write_filler(&mut self, socket: Tcp, len: usize) -> usize {
         let socket = self.tcp_mut(socket);
         let mut written = 0;
-        // The free part of a ring buffer is at most two pieces.
+        // The free part of a ring buffer is at most two slices.
         for _ in 0..2 {
             let left = len - written;
             let fill = |room: &mut [u8]| (room.len().min(left), room.len().min(left));
@@ -172,12 +173,12 @@ impl Host {
         written
     }
 
-    /// Reads what has arrived, appending it to `into`; returns how many bytes.
+    /// Reads everything received, appends it to `into` and returns the number of bytes.
     pub fn read(&mut self, socket: Tcp, into: &mut Vec<u8>) -> usize {
         self.read_each(socket, |data| into.extend_from_slice(data))
     }
 
-    /// Reads what has arrived and forgets it; returns how many bytes.
+    /// Reads and discards everything received and returns the number of bytes.
     pub fn discard(&mut self, socket: Tcp) -> usize {
         self.read_each(socket, |_| ())
     }
@@ -198,25 +199,25 @@ impl Host {
         read
     }
 
-    /// Sends only full segments while something is not acknowledged (RFC 1122 §4.2.3.4), which
-    /// sockets do not do by default: the last, short segment of a message does not wait. A sender
-    /// without messages should ask for it: smoltcp has no other guard against short segments, and
-    /// without one a window that opens by a few bytes lets out a segment of as many.
+    /// Sends only full segments while data is unacknowledged (Nagle, RFC 1122 §4.2.3.4). By default
+    /// sockets do not, so that the last, short segment of a message is not delayed. Enable it for
+    /// bulk senders: smoltcp has no other protection against short segments, and a window that
+    /// opens by a few bytes would trigger a segment of as many.
     pub fn send_full_segments(&mut self, socket: Tcp) {
         self.tcp_mut(socket).set_nagle_enabled(true);
     }
 
-    /// Nothing more will be written; what was written is still delivered.
+    /// Closes the sending side; data already written is still delivered.
     pub fn finish(&mut self, socket: Tcp) {
         self.tcp_mut(socket).close();
     }
 
-    /// Forgets a socket, whatever its state.
+    /// Removes a socket in any state.
     pub fn remove(&mut self, socket: Tcp) {
         self.sockets.remove(socket.0);
     }
 
-    /// Sends one datagram; returns whether there was room for it until the next poll.
+    /// Sends one datagram; returns false if the socket's buffer is full until the next poll.
     pub fn send_to(&mut self, socket: Udp, remote: SocketAddrV4, payload: &[u8]) -> bool {
         let socket: &mut udp::Socket<'_> = self.sockets.get_mut(socket.0);
         socket.send_slice(payload, endpoint(remote)).is_ok()
@@ -230,12 +231,13 @@ impl Host {
         }
     }
 
-    /// A packet arrives from the network; the next [`Host::poll`] reads it.
+    /// Receives a packet from the network; the next [`Host::poll`] processes it.
     pub fn receive(&mut self, packet: Vec<u8>) {
         self.inbox.push_back(packet);
     }
 
-    /// Reads what has arrived, lets timers fire, and makes packets of what sockets may send.
+    /// Processes received packets and expired timers, and creates the packets that sockets may
+    /// send.
     pub fn poll(&mut self, now: Nanos) {
         let now = instant(now);
         while let Some(packet) = self.inbox.pop_front() {
@@ -253,11 +255,11 @@ impl Host {
         self.stack.poll(now, &mut self.wire, &mut self.sockets);
     }
 
-    /// A socket for the connection that `packet` wants to open, and the index of its listener.
+    /// Returns a socket for the connection that `packet` opens, and the index of its listener.
     ///
-    /// A listening socket exists only while the packet that opens the connection is read. smoltcp
-    /// gives a SYN to the first socket that would take it. On a slow line the sender repeats its
-    /// SYN, and the repeated SYN must reach the connection that the first one opened.
+    /// A listening socket exists only while the packet that opens the connection is processed,
+    /// because smoltcp passes a SYN to the first socket that accepts it. On a slow link the sender
+    /// repeats its SYN, and the repetition must reach the connection that the first one opened.
     fn open_for(&mut self, packet: &[u8]) -> Option<(usize, Tcp)> {
         let ip = Ipv4Packet::new_checked(packet).ok()?;
         let from = ip.src_addr();
@@ -287,12 +289,12 @@ impl Host {
         Some((index, Tcp(self.sockets.add(socket))))
     }
 
-    /// The packets made since the last call, in order.
+    /// Returns the packets created since the last call, in order.
     pub fn take_sent(&mut self) -> Vec<Vec<u8>> {
         core::mem::take(&mut self.wire.sent)
     }
 
-    /// When the next timer fires; `None` if nothing happens before a packet arrives.
+    /// Returns the time of the next timer; `None` if nothing happens before a packet arrives.
     pub fn poll_at(&mut self, now: Nanos) -> Option<Nanos> {
         let at = self.stack.poll_at(instant(now), &self.sockets)?;
         Some(Nanos::from_micros(u64::try_from(at.total_micros()).unwrap_or(0)))
@@ -325,7 +327,7 @@ fn endpoint(address: SocketAddrV4) -> IpEndpoint {
     IpEndpoint::new(IpAddress::Ipv4(*address.ip()), address.port())
 }
 
-/// Rounded down to smoltcp's microseconds: a host never acts before its time.
+/// Converts to smoltcp's microseconds, rounded down; a host never acts before its time.
 fn instant(now: Nanos) -> Instant {
     Instant::from_micros(i64::try_from(now.0 / 1_000).unwrap_or(i64::MAX))
 }
@@ -340,7 +342,7 @@ mod tests {
         (Host::new(Ipv4Addr::new(10, 0, 0, 1), 1), Host::new(Ipv4Addr::new(10, 0, 0, 2), 2))
     }
 
-    /// Carries packets both ways without delay until neither host has more to say at `now`.
+    /// Exchanges packets without delay until neither host has more to send at `now`.
     fn settle(now: Nanos, a: &mut Host, b: &mut Host) {
         loop {
             a.poll(now);
@@ -367,7 +369,7 @@ mod tests {
             settle(now, &mut a, &mut b);
             written += a.write(client, &data[written..]);
             b.read(server, &mut read);
-            // The window update of what was read may be held back by the delayed ACK.
+            // The window update after reading may be held back by the delayed ACK.
             now = now.plus(Nanos::from_millis(10));
         }
         assert!(read == data);
@@ -422,8 +424,8 @@ mod tests {
         assert_eq!(got, [[7; 160]]);
     }
 
-    /// Goal: a handshake slower than the first timeout of 1 s ends in one connection. Method: the
-    /// server gets the SYN and its repetition before anything comes back.
+    /// Goal: a handshake slower than the first timeout of 1 s results in one connection. Method:
+    /// the server gets the SYN and its repetition before any answer is delivered.
     #[test]
     fn a_repeated_syn_opens_no_second_connection() {
         let (mut a, mut b) = pair();

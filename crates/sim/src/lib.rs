@@ -1,28 +1,42 @@
-//! The simulator: how does the library behave?
+//! A deterministic simulator for freeboard's queues, and the experiments that reproduce published
+//! results.
 //!
-//! A user of the crates through their public API only; what it cannot do, a device could not do
-//! either. Time is that of its own clock ([`event`]) and all randomness comes from
-//! [`conformance::rng`], so that a run is a function of its seed: same seed, same bytes.
+//! The simulator uses the crates through their public API only, so a device can do everything that
+//! is done here. Time comes from the simulator's own clock ([`event`]) and all randomness from
+//! [`conformance::rng`]: a run is a function of its seed, and equal seeds give equal bytes.
 //!
-//! In the order a packet meets them:
+//! # Where to start
 //!
-//! - [`event`]: what happens next; equal times leave in insertion order
-//! - [`source`]: what sends without listening: constant rate, calls, on–off
-//! - [`capture`]: what sent once and was recorded: pcap and pcapng
-//! - [`app`]: what listens: file transfers, web pages; and the packets of calls and video
+//! - `cargo run --release -p sim -- reproduce --list` lists the experiments, `reproduce NAME` runs
+//!   one: it prints the assumptions, a table and checks with their results, and writes charts.
+//! - `cargo run --release -p sim -- replay FILE --rate 10mbit --scheduler drr` sends a recorded
+//!   capture through a queue and prints loss, share and delay of each flow.
+//! - To simulate a scenario of your own, choose the kind of traffic: [`network`] connects TCP/IP
+//!   hosts (smoltcp) over a bottleneck, [`tcp`] has fast models of TCP senders, and [`path`] sends
+//!   open-loop sources over a chain of links.
+//!
+//! # Modules
+//!
+//! In the order in which a packet meets them:
+//!
+//! - [`event`]: event queue and clock; simultaneous events leave in insertion order
+//! - [`source`]: open-loop sources: constant rate, calls, on–off
+//! - [`capture`]: recorded traffic: pcap and pcapng
+//! - [`app`]: applications: file transfers, web pages, calls and video
 //! - [`host`]: TCP/IP hosts, with smoltcp inside
-//! - [`discipline`]: the schedulers by name, behind a line
-//! - [`link`]: buffers, hash, queue, rate and delay of one direction of a line
-//! - [`network`]: hosts on both sides of a line, over the one loop that moves time (`lines`)
-//! - [`tcp`]: model TCP: NewReno, CUBIC, Prague-like and BBR-like senders, receivers, and the same
-//!   loop
-//! - [`path`]: sources without hosts over links one after another, and the same loop
-//! - [`replay`]: a capture through hash, scheduler and shaper
-//! - [`experiments`]: whole experiments, and the figures of the papers, made again: `sim reproduce`
-//! - [`measure`]: delay, loss, jitter, goodput, fairness, and what a caller hears
-//! - [`plot`]: a table as text, for the diff; a chart as SVG, for the eye
-//! - [`notation`]: how rates and numbers are written on a command line
-//! - [`progress`]: how far a long run is, and how long it still takes
+//! - [`discipline`]: queueing disciplines by name, behind a shaper
+//! - [`link`]: one direction of a link: buffers, flow hash, queue, rate and delay
+//! - [`network`]: hosts on both sides of a bottleneck
+//! - [`tcp`]: model TCP: NewReno, CUBIC, Prague-like and BBR-like senders, and receivers
+//! - [`path`]: sources without hosts over a chain of links
+//! - [`replay`]: a capture through flow hash, scheduler and shaper
+//! - [`experiments`]: complete experiments, for `sim reproduce`
+//! - [`measure`]: delay, loss, jitter, goodput, fairness, and call quality
+//! - [`plot`]: tables as text, for diffs; charts as SVG
+//! - [`notation`]: parsers for command-line values
+//! - [`progress`]: progress and remaining time of long runs
+//!
+//! [`network`], [`tcp`] and [`path`] share one event loop (the private module `links`).
 
 pub mod app;
 pub mod capture;

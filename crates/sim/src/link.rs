@@ -1,10 +1,11 @@
-//! One direction of a line: buffers, the queue under test, a rate and a delay.
+//! One direction of a link: buffers, the queue under test, a rate and a delay.
 //!
-//! Packets come as bytes, which are parsed and hashed with a secret key, or with the number of
-//! their flow. They lie in a [`Pool`] while a [`Scheduler`](freeboard::sched_core::Scheduler) holds
-//! their handles, and leave when the shaper in front of the scheduler lets them. The shaper has the
-//! rate of the line, so a packet that leaves at an instant has its last bit on the line when its
-//! wire length is paid, and arrives a propagation delay later.
+//! Packets arrive as bytes, which are parsed and hashed with a secret key, or with the number of
+//! their flow. They are stored in a [`Pool`] while a
+//! [`Scheduler`](freeboard::sched_core::Scheduler) holds their handles, and leave when the shaper
+//! in front of the scheduler permits it. The shaper has the rate of the link: the last bit of a
+//! departing packet is on the link when its wire length is paid for, and arrives a propagation
+//! delay later.
 
 mod pool;
 
@@ -21,61 +22,61 @@ use crate::discipline::Bottleneck;
 
 pub use pool::Pool;
 
-/// One direction of a line, for packets that are bytes or, where no host reads them, something
-/// shorter.
+/// One direction of a link, for packets that are bytes or, if no host reads them, a shorter type.
 pub struct Link<P = Vec<u8>> {
     queue: Box<dyn Bottleneck>,
     pool: Pool<P>,
-    /// Tells flows of bytes apart: their ids are the 32-bit hashes of flow keys.
+    /// Hash function for packets that are bytes: flow ids are 32-bit hashes of flow keys.
     hasher: SipHash13,
-    /// Names the flow of a packet instead, if there is one.
+    /// Function that identifies the flow of a packet instead of the hash.
     naming: Option<fn(&[u8]) -> FlowId>,
     delay: Nanos,
-    /// Bytes that a packet has before it in the books of the queue.
+    /// Bytes of header that are added to each packet's length in the queue.
     header: u32,
     /// Reads acknowledgements, for a queue that filters them.
     acks: Option<fn(&P) -> Option<Ack>>,
-    /// When the last packet arrives: a line whose rate or delay changes keeps the order.
+    /// Arrival time of the last packet: packets stay in order if rate or delay change.
     last: Nanos,
-    /// Bytes that have left, on the line.
+    /// Bytes sent, as on the link.
     sent: u64,
-    /// Packets that each flow may have queued, by its number; flows beyond have no limit.
+    /// Maximum number of queued packets of each flow, by number; flows beyond the end have no
+    /// limit.
     flow_limits: Vec<u32>,
     books: Books,
 }
 
-/// What has happened to the packets of a link.
+/// Packet counters of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Books {
-    /// Packets that came.
+    /// Packets that arrived.
     pub entered: u64,
-    /// Packets that left onto the line.
+    /// Packets sent.
     pub left: u64,
-    /// Packets the scheduler dropped after it had accepted them, in the order of
+    /// Packets dropped by the scheduler after it had accepted them, in the order of
     /// [`DropReason::ALL`].
     pub dropped: [u64; DropReason::COUNT],
-    /// Packets the scheduler or the limit of their flow did not accept.
+    /// Packets not accepted by the scheduler or because of the limit of their flow.
     pub rejected: u64,
-    /// Packets for which there was no buffer.
+    /// Packets dropped because no buffer was free.
     pub no_buffer: u64,
 }
 
 impl Books {
-    /// Packets that came and did not and will not leave.
+    /// Returns the number of packets lost for any reason.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.dropped.iter().sum::<u64>() + self.rejected + self.no_buffer
     }
 }
 
-/// A packet on the line.
+/// A packet in transit on the link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnTheWay<P = Vec<u8>> {
-    /// When its last bit is at the far end.
+    /// Time at which its last bit arrives at the far end.
     pub arrives: Nanos,
-    /// The codepoint it came with, or [`Ecn::Ce`] if it was marked in the queue.
+    /// Code point of the packet: the original one, or [`Ecn::Ce`] if it was marked in the queue.
     pub ecn: Ecn,
-    /// The packet.
+    /// Contents of the packet.
     pub packet: P,
 }
 
@@ -87,7 +88,7 @@ struct Free<'a, P> {
 
 impl<P> DropSink for Free<'_, P> {
     fn dropped(&mut self, packet: Packet, reason: DropReason) {
-        // A handle that is not in the pool is not counted, and the recount finds the difference.
+        // A handle that is not in the pool is not counted; the recount reports the difference.
         if self.pool.take(packet.handle).is_some() {
             match self.books.dropped.get_mut(reason as usize) {
                 Some(count) => *count += 1,
@@ -98,8 +99,8 @@ impl<P> DropSink for Free<'_, P> {
 }
 
 impl Link {
-    /// A raw IP packet comes to the queue, which hashes its key, unless [`naming`](Self::naming)
-    /// says its flow.
+    /// Enqueues a raw IP packet, whose flow is the hash of its key unless [`naming`](Self::naming)
+    /// is set.
     pub fn enter(&mut self, now: Nanos, bytes: Vec<u8>) {
         if let Some(name) = self.naming {
             let (flow, len) = (name(&bytes), u32::try_from(bytes.len()).unwrap_or(u32::MAX));
@@ -107,7 +108,7 @@ impl Link {
             return;
         }
         let key = parse::ip(&bytes).key;
-        // No packet is longer than an IP packet can be.
+        // No IP packet is longer.
         let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         self.books.entered += 1;
         let hasher = self.hasher;
@@ -118,9 +119,9 @@ impl Link {
 }
 
 impl<P> Link<P> {
-    /// A link with the rate and framing of `queue`. `buffers` is how many handles the queue knows;
-    /// `key` is the secret of the flow hash, of no effect on flows that are known; `delay` is how
-    /// long a bit travels.
+    /// Creates a link with the rate and framing of `queue`. `buffers` is the number of handles the
+    /// queue knows; `key` is the secret of the flow hash (unused for numbered flows); `delay` is
+    /// the propagation delay.
     #[must_use]
     pub fn new(queue: Box<dyn Bottleneck>, buffers: u32, key: [u8; 16], delay: Nanos) -> Self {
         let hasher = SipHash13::new(key);
@@ -139,48 +140,46 @@ impl<P> Link<P> {
         }
     }
 
-    /// Flows are not told apart by hash: `name` says the flow of a raw IP packet.
+    /// Identifies the flow of raw IP packets by `name` instead of by hash.
     #[must_use]
     pub fn naming(self, name: fn(&[u8]) -> FlowId) -> Self {
         Self { naming: Some(name), ..self }
     }
 
-    /// Packets are booked with a header of this many bytes, as Ethernet frames are: shares and
-    /// limits count it, and the line has it.
+    /// Adds a header of this many bytes to the length of each packet, as for Ethernet frames: it
+    /// counts in shares, in limits and on the link.
     #[must_use]
     pub fn with_header(self, bytes: u32) -> Self {
         Self { header: bytes, ..self }
     }
 
-    /// What the line makes of packets as they are booked, and the header with which they are
-    /// booked.
+    /// Returns the framing of the link, and the header bytes added to each packet's length.
     #[must_use]
     pub fn framing(&self) -> (Overhead, u32) {
         (self.queue.overhead(), self.header)
     }
 
-    /// A queue that filters acknowledgements reads them by `acks`, of packets that come with their
+    /// Sets how a queue with an ACK filter reads acknowledgements, for packets that are enqueued by
     /// key.
     #[must_use]
     pub fn reading_acks(self, acks: fn(&P) -> Option<Ack>) -> Self {
         Self { acks: Some(acks), ..self }
     }
 
-    /// Does not accept a packet of flow 0, 1, … that has as many queued as `packets` says, where
-    /// flows are known by number and have queues. Flows beyond its end have no limit of their own.
+    /// Sets the maximum number of queued packets of flows 0, 1, …; further packets are rejected.
+    /// Flows beyond the end have no limit. Applies to numbered flows with queues of their own.
     #[must_use]
     pub fn flow_limits(mut self, packets: Vec<u32>) -> Self {
         self.flow_limits = packets;
         self
     }
 
-    /// A packet of `len` bytes of a flow that is known comes to the queue. Returns whether it was
-    /// accepted.
+    /// Enqueues a packet of `len` bytes of a numbered flow. Returns true if it was accepted.
     pub fn enter_as(&mut self, now: Nanos, flow: FlowId, len: u32, packet: P) -> bool {
         self.enter_with_ecn(now, flow, len, Ecn::NotEct, packet)
     }
 
-    /// As [`Link::enter_as`], for a packet with this codepoint.
+    /// Enqueues a packet of a numbered flow with this code point. Returns true if it was accepted.
     pub fn enter_with_ecn(
         &mut self,
         now: Nanos,
@@ -198,8 +197,8 @@ impl<P> Link<P> {
         self.put(len, ecn, packet, |queue, packet, free| queue.enqueue(now, flow, packet, free))
     }
 
-    /// A packet of `len` bytes with these codepoints comes to the queue, which hashes its key.
-    /// Returns whether it was accepted.
+    /// Enqueues a packet of `len` bytes with these code points, whose flow is the hash of its key.
+    /// Returns true if it was accepted.
     pub fn enter_with_key(
         &mut self,
         now: Nanos,
@@ -214,7 +213,7 @@ impl<P> Link<P> {
         self.put_reading(now, (key, &hasher, mark), (len, ecn), packet, read)
     }
 
-    /// As [`Self::put`], where the queue reads the packets that it holds.
+    /// Variant of [`Self::put`] for a queue that reads queued packets.
     fn put_reading(
         &mut self,
         now: Nanos,
@@ -228,7 +227,7 @@ impl<P> Link<P> {
             return false;
         };
         let Self { queue, pool, books, .. } = self;
-        // Buffers are freed when the queue has done with reading.
+        // Buffers are freed after the queue has finished reading.
         let mut gone = Vec::new();
         let drops = &mut |packet: Packet, why: DropReason| gone.push((packet, why));
         let acks = |packet: Packet| pool.get(packet.handle).and_then(read);
@@ -245,7 +244,7 @@ impl<P> Link<P> {
         true
     }
 
-    /// Gives the packet a buffer and enqueues it. Returns whether it was accepted.
+    /// Stores the packet in a buffer and enqueues it. Returns true if it was accepted.
     fn put(
         &mut self,
         len: u32,
@@ -267,7 +266,7 @@ impl<P> Link<P> {
         true
     }
 
-    /// The packet that leaves at `now`, if the line is free and there is one.
+    /// Returns the packet that leaves at `now`, if the link is free and there is one.
     pub fn leave(&mut self, now: Nanos) -> Option<OnTheWay<P>> {
         let free = &mut Free { pool: &mut self.pool, books: &mut self.books };
         let leaving = self.queue.dequeue(now, free)?;
@@ -281,47 +280,50 @@ impl<P> Link<P> {
         Some(OnTheWay { arrives, ecn: leaving.ecn, packet })
     }
 
-    /// When [`Link::leave`] is worth repeating; `None`: not before a packet enters.
+    /// Returns the time at which to call [`Link::leave`] next; `None`: not before a packet is
+    /// enqueued.
     #[must_use]
     pub fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         self.queue.poll_at(now)
     }
 
-    /// How long a bit travels.
+    /// Returns the propagation delay.
     #[must_use]
     pub const fn delay(&self) -> Nanos {
         self.delay
     }
 
-    /// Changes the rate of the line at `now`; [`poll_at`](Self::poll_at) may be another then.
+    /// Changes the rate of the link at `now`, which may change [`poll_at`](Self::poll_at).
     pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
         self.queue.set_rate(now, rate);
     }
 
-    /// Changes how long a bit travels, for packets that leave from now on. None overtakes another.
+    /// Changes the propagation delay of packets that leave from now on. Packets never overtake each
+    /// other.
     pub fn set_delay(&mut self, delay: Nanos) {
         self.delay = delay;
     }
 
-    /// Bytes that have left, as they are on the line.
+    /// Returns the bytes sent, as on the link.
     #[must_use]
     pub const fn sent_bytes(&self) -> u64 {
         self.sent
     }
 
-    /// The queue, with the line it is behind.
+    /// Returns the queue with its shaper.
     #[must_use]
     pub fn queue(&self) -> &dyn Bottleneck {
         &*self.queue
     }
 
-    /// What has happened to the packets.
+    /// Returns the packet counters.
     #[must_use]
     pub const fn books(&self) -> Books {
         self.books
     }
 
-    /// Counts anew: every packet that came has left, was lost, or is in a buffer and in the queue.
+    /// Recounts and compares with the counters: every packet that arrived has left, was lost, or is
+    /// in a buffer and in the queue.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.

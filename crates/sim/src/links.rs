@@ -1,38 +1,36 @@
-//! Links, and the one loop that moves simulated time over them.
+//! Links and the event loop that moves simulated time over them.
 //!
-//! What stands at the ends of the links (hosts, sources) belongs to the caller, with events of its
-//! own.
+//! The ends of the links (hosts, sources) belong to the caller and have events of their own.
 
 use freeboard::sched_core::{Ecn, Nanos};
 
 use crate::event::EventQueue;
 use crate::link::Link;
 
-/// One link, in the order in which they were added.
+/// Identifies a link by the order in which they were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkId(pub(crate) usize);
 
 impl LinkId {
-    /// The row of events for packets that arrive: in order while the delay of the link stays.
+    /// Returns the event list for arriving packets: in order while the link's delay is constant.
     const fn arrivals(self) -> usize {
         2 * self.0
     }
 
-    /// The row of events for the instants at which the link may send again: in order most of the
-    /// time.
+    /// Returns the event list for the times at which the link may send again: mostly in order.
     const fn frees(self) -> usize {
         2 * self.0 + 1
     }
 }
 
-/// A link and the instant of the one event that counts for it.
+/// A link and the time of its one valid event.
 #[derive(Debug)]
 struct TimedLink<P> {
     link: Link<P>,
     due: Option<Nanos>,
 }
 
-/// What happens next.
+/// An event.
 #[derive(Debug)]
 pub(crate) enum Event<E> {
     /// The queue of a link may send.
@@ -41,7 +39,7 @@ pub(crate) enum Event<E> {
     Own(E),
 }
 
-/// Links for packets `P`, the events of their queues and those of the caller, `E`; and time.
+/// Links for packets `P`, the events of their queues and of the caller (`E`), and the clock.
 #[derive(Debug)]
 pub(crate) struct Links<P, E> {
     links: Vec<TimedLink<P>>,
@@ -49,7 +47,7 @@ pub(crate) struct Links<P, E> {
 }
 
 impl<P, E> Links<P, E> {
-    /// No link, at time zero.
+    /// Creates a set without links at time zero.
     pub(crate) const fn new() -> Self {
         Self { links: Vec::new(), events: EventQueue::new() }
     }
@@ -68,22 +66,22 @@ impl<P, E> Links<P, E> {
         &mut self.links[id.0].link
     }
 
-    /// All links.
+    /// Returns all links.
     pub(crate) fn links(&self) -> impl ExactSizeIterator<Item = &Link<P>> {
         self.links.iter().map(|timed| &timed.link)
     }
 
-    /// The instant that was reached.
+    /// Returns the current time.
     pub(crate) const fn now(&self) -> Nanos {
         self.events.now()
     }
 
-    /// An event of the caller, `at` an instant.
+    /// Schedules an event of the caller.
     pub(crate) fn schedule(&mut self, at: Nanos, event: E) {
         self.events.schedule(at, Event::Own(event));
     }
 
-    /// Takes the next event that counts, if it is due at `end` or before.
+    /// Removes the next valid event, if it is due at `end` or before.
     pub(crate) fn next_until(&mut self, end: Nanos) -> Option<(Nanos, Event<E>)> {
         loop {
             let (now, event) = self.events.pop_until(end)?;
@@ -98,9 +96,9 @@ impl<P, E> Links<P, E> {
         }
     }
 
-    /// Sends what may leave the queue of a link at `now` and makes sure that the rest is sent
-    /// later. `sent` is told of each packet, with its codepoint and the instant at which its last
-    /// bit is on the line, and says which event is to come at the far end.
+    /// Sends the packets that may leave a link's queue at `now`, and schedules the rest. `sent` is
+    /// called for each packet with its code point and the time at which its last bit is on the
+    /// link; it returns the event to schedule at the far end.
     pub(crate) fn serve(
         &mut self,
         now: Nanos,

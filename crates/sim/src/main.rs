@@ -1,5 +1,5 @@
-//! `sim`: experiments from the command line. `sim replay` runs a capture through a scheduler, `sim
-//! reproduce` makes figures of the papers again.
+//! Command line of the simulator. `sim replay` runs a capture through a queue, `sim reproduce`
+//! reproduces results of the papers.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -19,7 +19,7 @@ use sim::plot::decimal;
 use sim::progress::Progress;
 use sim::replay::{Choice, Report, Setup, replay};
 
-/// Experiments with queues.
+/// Simulates packet queues.
 #[derive(Parser)]
 #[command(name = "sim", version, max_term_width = 80, disable_help_subcommand = true)]
 struct CommandLine {
@@ -31,36 +31,35 @@ struct CommandLine {
 enum Command {
     Replay(Box<Request>),
     Reproduce(Options),
-    /// Prints what a shell needs to complete the options.
+    /// Prints a shell completion script.
     Completions {
-        /// The shell.
+        /// Shell to complete for.
         #[arg(value_name = "SHELL")]
         shell: Shell,
     },
 }
 
-/// Runs the packets of a capture through hash, scheduler and shaper.
+/// Replays a capture through flow hash, scheduler and shaper.
 ///
-/// The packets arrive at their recorded times. Prints loss, share and delay of each flow.
+/// Packets arrive at their recorded times. Prints loss, share and delay of each flow.
 #[derive(Args)]
 struct Request {
-    /// A capture: pcap or pcapng, of Ethernet, raw IP, Linux cooked (SLL, SLL2),
-    /// PPP, BSD loopback or 802.11 with radiotap.
+    /// Capture file: pcap or pcapng with Ethernet, raw IP, Linux cooked (SLL, SLL2), PPP, BSD
+    /// loopback or 802.11 with radiotap.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The line: 10mbit, 512kbit, 1gbit, or bits per second.
+    /// Rate of the link, for example 10mbit, 512kbit or 1gbit; a plain number is bits per second.
     #[arg(long, value_name = "RATE", value_parser = notation::rate)]
     rate: Rate,
-    /// A discipline by itself.
+    /// Queueing discipline, with its default settings.
     #[arg(long, value_name = "NAME", value_parser = notation::discipline())]
     #[arg(required_unless_present = "queue", conflicts_with = "queue")]
     scheduler: Option<Discipline>,
-    /// A SmartQueue with these settings, in the keywords of tc for CAKE:
-    /// "diffserv4 dual-srchost ack-filter"; "" for its defaults.
-    #[arg(long, value_name = "SETTINGS", value_parser = settings)]
+    /// SmartQueue with these settings, in the keywords of tc for CAKE, for example "diffserv4
+    /// dual-srchost ack-filter"; "" selects the defaults.
+    #[arg(long, value_name = "KEYWORDS", value_parser = settings)]
     queue: Option<QueueSettings>,
-    /// The most packets that wait at once, 1 to 1000000 [default: 256, or the
-    /// SmartQueue's own].
+    /// Maximum number of queued packets, 1 to 1000000 [default: 256, or the SmartQueue's own].
     #[arg(
         long,
         value_name = "PACKETS",
@@ -68,7 +67,7 @@ struct Request {
         value_parser = within(1..=1_000_000)
     )]
     limit: Option<u64>,
-    /// Flows shown on lines of their own: those that sent most.
+    /// Number of flows listed individually, those with the most bytes first.
     #[arg(
         long,
         value_name = "COUNT",
@@ -86,18 +85,18 @@ impl Request {
         let limit = self.limit.map(|limit| u32::try_from(limit).unwrap_or(u32::MAX));
         let queue = match (self.queue, self.scheduler) {
             (Some(settings), _) => Choice::Smart(settings),
-            (None, scheduler) => Choice::Discipline(scheduler.expect("clap asks for one of them")),
+            (None, scheduler) => Choice::Discipline(scheduler.expect("clap requires one of them")),
         };
         Setup { rate: self.rate, queue, limit, seed: self.seed.number }
     }
 }
 
-/// Reads the settings of a replayed queue.
+/// Parses the settings of a replayed SmartQueue.
 fn settings(words: &str) -> Result<QueueSettings, String> {
     let settings = QueueSettings::from_words(words).map_err(|error| error.to_string())?;
     let elsewhere = [
-        (settings.rate.is_some(), "the rate (expected as --rate)"),
-        (settings.nat == Some(true), "nat (a capture has no table of connections)"),
+        (settings.rate.is_some(), "a rate (use --rate)"),
+        (settings.nat == Some(true), "nat (a capture has no connection table)"),
         (settings.autorate == Some(true), "autorate-ingress (--rate is fixed)"),
         (settings.split_gso == Some(true), "split-gso (packets are replayed as captured)"),
         (settings.fwmark.is_some_and(|mask| mask != 0), "fwmark (a capture has no marks)"),
@@ -108,19 +107,18 @@ fn settings(words: &str) -> Result<QueueSettings, String> {
     }
 }
 
-/// What ends the program with 1; a word that is refused ends it with 2, as in a shell's own
-/// commands.
+/// Reasons to exit with code 1. Invalid arguments exit with code 2, as in shell commands.
 enum Failure {
     File(String),
     Output(io::Error),
-    /// A sentence that must hold does not; it has been printed.
+    /// A check of an experiment failed; it has been printed.
     Sentence(String),
 }
 
 fn main() -> ExitCode {
     match run(CommandLine::parse()) {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader has seen enough: `sim … | head`.
+        // The reader closed the pipe early: `sim … | head`.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
@@ -167,11 +165,11 @@ fn write_out(text: &str) -> Result<(), Failure> {
     write!(io::stdout(), "{text}").map_err(Failure::Output)
 }
 
-/// Runs the experiments one after the other; each is printed and drawn before its verdict counts.
+/// Runs the experiments in order. Each is printed and drawn before its result counts.
 fn reproduce(options: &Options) -> Result<(), Failure> {
     let named =
         |path: &Path, error: &io::Error| Failure::File(format!("{}: {error}", path.display()));
-    // Before anything that takes time.
+    // Fail before anything that takes time.
     fs::create_dir_all(&options.out).map_err(|error| named(&options.out, &error))?;
     let mut failed = Vec::new();
     for (index, experiment) in options.experiments().into_iter().enumerate() {
@@ -192,7 +190,7 @@ fn reproduce(options: &Options) -> Result<(), Failure> {
     if failed.is_empty() {
         return Ok(());
     }
-    Err(Failure::Sentence(format!("a sentence does not hold: {}", failed.join(", "))))
+    Err(Failure::Sentence(format!("checks failed: {}", failed.join(", "))))
 }
 
 fn print(request: &Request, report: &Report, end: Option<CaptureError>) -> io::Result<()> {
@@ -217,7 +215,7 @@ fn print(request: &Request, report: &Report, end: Option<CaptureError>) -> io::R
         let read = offered.packets + report.corrections.skipped.values().sum::<u64>();
         writeln!(
             out,
-            "the file cannot be read to its end: {error}; replayed: the {read} packets before"
+            "the rest of the file cannot be read: {error}; replayed the {read} packets before it"
         )?;
     }
     writeln!(out)?;

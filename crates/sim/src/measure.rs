@@ -1,10 +1,10 @@
-//! What may be measured, and its unit.
+//! Measurements and their units.
 //!
 //! - [`delay`]: sojourn times and one-way delays; exact quantiles
 //! - [`jitter`]: RFC 3550 interarrival jitter, RFC 3393 delay variation
 //! - [`goodput`]: bytes over a window; loss; Jain's fairness index
 //! - [`estimate`]: means over runs and their confidence intervals
-//! - [`emodel`]: what a caller hears, as an R factor and a mean opinion score
+//! - [`emodel`]: call quality as an R factor and a mean opinion score
 
 pub mod delay;
 pub mod emodel;

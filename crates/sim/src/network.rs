@@ -1,12 +1,12 @@
-//! Hosts on both sides of one access line.
+//! Hosts on both sides of one access link.
 //!
 //! ```text
 //! home hosts ─▶ uplink:   buffers, queue under test, shaper ─▶ delay ─▶ hosts on the Internet
 //! home hosts ◀─ delay ◀─ shaper, queue, buffers  :downlink  ◀─ hosts on the Internet
 //! ```
 //!
-//! Between a host and its end of the line there is neither delay nor loss. Only hosts that are due
-//! are polled: a timer of their stack, a wish of their application, or a packet.
+//! Between a host and its end of the link there is neither delay nor loss. Only hosts that are due
+//! are polled: for a timer of their stack, a time set by their application, or a packet.
 
 use core::fmt;
 use core::net::Ipv4Addr;
@@ -18,15 +18,14 @@ use crate::host::Host;
 use crate::link::Link;
 use crate::links::{self, LinkId, Links};
 
-/// What runs on a host.
+/// An application on a host.
 pub trait Application {
-    /// Acts at `now`: reads and writes the sockets of `host`. Called whenever the host is polled,
-    /// for whatever reason, at least once at the beginning. Returns when it wants to act even if no
-    /// packet arrives.
+    /// Acts at `now`: reads and writes the sockets of `host`. Called at the start and whenever the
+    /// host is polled. Returns the time of the next call that is needed even if no packet arrives.
     fn act(&mut self, now: Nanos, host: &mut Host) -> Option<Nanos>;
 }
 
-/// Which end of the access line a host is at.
+/// End of the access link at which a host is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Behind the home gateway: sends into the uplink.
@@ -35,7 +34,7 @@ pub enum Side {
     Internet,
 }
 
-/// One host of a network, in the order in which they were added.
+/// Identifies a host of a network by the order in which they were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeId(usize);
 
@@ -44,7 +43,7 @@ struct Node<A> {
     host: Host,
     application: A,
     side: Side,
-    /// The instant of the one timer event that counts; others of this node are stale.
+    /// Time of the one valid timer event; others of this node are stale.
     due: Option<Nanos>,
 }
 
@@ -57,25 +56,25 @@ enum Event {
 const UP: LinkId = LinkId(0);
 const DOWN: LinkId = LinkId(1);
 
-/// Hosts, applications `A`, and the line between them.
+/// Hosts, their applications `A`, and the link between them.
 pub struct Network<A> {
     nodes: Vec<Node<A>>,
     routes: BTreeMap<Ipv4Addr, NodeId>,
     /// The uplink and the downlink.
     links: Links<Vec<u8>, Event>,
-    /// Packets on the lines, which have left one end and not reached the other.
+    /// Packets in transit on a link.
     on_the_way: u64,
-    /// Packets that have reached a host.
+    /// Packets that have arrived at a host.
     arrived: u64,
-    /// Packets to an address that no host has.
+    /// Packets to unknown addresses.
     strays: u64,
 }
 
-/// Sees every packet that leaves the uplink's queue, with the instant at which it does.
+/// Callback for every packet that leaves the uplink's queue, with its departure time.
 pub type Tap<'a> = &'a mut dyn FnMut(Nanos, &[u8]);
 
 impl<A: Application> Network<A> {
-    /// A network without hosts.
+    /// Creates a network without hosts.
     #[must_use]
     pub fn new(up: Link, down: Link) -> Self {
         let mut links = Links::new();
@@ -91,7 +90,7 @@ impl<A: Application> Network<A> {
         }
     }
 
-    /// Adds a host, whose application acts for the first time when the network runs next.
+    /// Adds a host. Its application is called for the first time when the network runs next.
     pub fn add(&mut self, side: Side, host: Host, application: A) -> NodeId {
         let id = NodeId(self.nodes.len());
         let now = self.links.now();
@@ -101,25 +100,25 @@ impl<A: Application> Network<A> {
         id
     }
 
-    /// What runs on a host.
+    /// Returns the application of a host.
     #[must_use]
     pub fn application(&self, node: NodeId) -> &A {
         &self.nodes[node.0].application
     }
 
-    /// The uplink.
+    /// Returns the uplink.
     #[must_use]
     pub fn uplink(&self) -> &Link {
         self.links.link(UP)
     }
 
-    /// The downlink.
+    /// Returns the downlink.
     #[must_use]
     pub fn downlink(&self) -> &Link {
         self.links.link(DOWN)
     }
 
-    /// Lets everything happen that is due at `end` or before.
+    /// Processes all events due at `end` or before.
     pub fn run_until(&mut self, end: Nanos, tap: Tap<'_>) {
         while let Some((now, event)) = self.links.next_until(end) {
             match event {
@@ -140,7 +139,8 @@ impl<A: Application> Network<A> {
         }
     }
 
-    /// Counts anew: both queues, and every packet that left a queue is on the way or has arrived.
+    /// Recounts both queues, and checks that every packet that left a queue is in transit or has
+    /// arrived.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
@@ -155,14 +155,15 @@ impl<A: Application> Network<A> {
         Imbalance::check("packets to no host", 0, 0, self.strays)
     }
 
-    /// Polls a host, lets its application act, and sends what both have made.
+    /// Polls a host, calls its application, and sends the packets of both.
     fn wake(&mut self, now: Nanos, id: NodeId, tap: Tap<'_>) {
         let node = &mut self.nodes[id.0];
         node.host.poll(now);
         let wish = node.application.act(now, &mut node.host);
         node.host.poll(now);
         let timer = node.host.poll_at(now);
-        // Later than now, so that no host can stop the clock: its own is in microseconds.
+        // Later than now, so that no host can stop the clock: the host's own clock is in
+        // microseconds.
         let next = wish.into_iter().chain(timer).min();
         let next = next.map(|at| at.max(now.plus(Nanos::from_micros(1))));
         if let Some(at) = next
@@ -183,7 +184,7 @@ impl<A: Application> Network<A> {
         }
     }
 
-    /// Sends what may leave a queue at `now`, to the hosts that the packets are addressed to.
+    /// Sends the packets that may leave a queue at `now` to their destination hosts.
     fn serve(&mut self, now: Nanos, line: LinkId, tap: Tap<'_>) {
         let Self { links, routes, on_the_way, strays, .. } = self;
         links.serve(now, line, |_, _, packet| {
@@ -211,7 +212,7 @@ impl<A> fmt::Debug for Network<A> {
     }
 }
 
-/// The destination address of a raw IPv4 packet.
+/// Returns the destination address of a raw IPv4 packet.
 fn destination(packet: &[u8]) -> Option<Ipv4Addr> {
     let address: [u8; 4] = packet.get(16..20)?.try_into().ok()?;
     Some(address.into())
@@ -232,7 +233,7 @@ mod tests {
     const HOME: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
     const INTERNET: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 
-    /// 1 Mbit/s up, 12 Mbit/s down, 20 ms each way, without hosts.
+    /// A network with 1 Mbit/s up, 12 Mbit/s down, 20 ms each way, without hosts.
     fn idle<A: Application>() -> Network<A> {
         let link = |mbps| {
             let line = Shaper::new(Rate::megabits_per_second(mbps).unwrap());
@@ -242,7 +243,7 @@ mod tests {
         Network::new(link(1), link(12))
     }
 
-    /// 200 bytes with headers take 1.6 ms at 1 Mbit/s; then 20 ms to travel.
+    /// 200 bytes with headers take 1.6 ms at 1 Mbit/s; the propagation delay is 20 ms.
     #[test]
     fn a_datagram_takes_its_time_on_the_line_and_its_way() {
         let mut network = idle();
@@ -279,10 +280,11 @@ mod tests {
         }
     }
 
-    /// Goal: a page costs what its packets cost. Method: a document of 1,000 bytes on an idle line,
-    /// worked by hand. Four ways of 20 ms; up, the SYN with its options (52 bytes, 416 µs), the ACK
-    /// (40, 320 µs) and the request (440, 3,520 µs); down, the SYN's answer (52, 34.7 µs) and the
-    /// document (1,040, 693.3 µs). A second page after the first has closed costs the same.
+    /// Goal: the load time of a page follows from its packets. Method: a document of 1,000 bytes on
+    /// an idle link, calculated manually. Four one-way delays of 20 ms; up, the SYN with its
+    /// options (52 bytes, 416 µs), the ACK (40, 320 µs) and the request (440, 3,520 µs); down, the
+    /// SYN-ACK (52, 34.7 µs) and the document (1,040, 693.3 µs). A second page after the first has
+    /// closed takes equally long.
     #[test]
     fn a_page_takes_a_handshake_a_request_and_an_answer() {
         let mut network = idle();

@@ -1,5 +1,5 @@
-//! What the command lines of the simulator share: rates as tc writes them, whole numbers,
-//! disciplines and seeds.
+//! Parsers shared by the simulator's command lines: rates as in tc, whole numbers, disciplines and
+//! seeds.
 
 use core::fmt;
 use core::ops::RangeInclusive;
@@ -10,10 +10,10 @@ use freeboard::shaper::Rate;
 
 use crate::discipline::Discipline;
 
-/// A word that is not a rate, or not one that a line can have.
+/// Error for a rate that is invalid or that a link cannot have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateNotationError {
-    /// The word.
+    /// The invalid text.
     pub word: String,
 }
 
@@ -21,8 +21,8 @@ impl fmt::Display for RateNotationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:?} is not a rate; accepted: bits per second, or a number with bit, kbit, mbit or gbit \
-             behind it, from 1kbit to 400gbit",
+            "{:?} is not a rate (expected 1kbit to 400gbit: a number with bit, kbit, mbit or gbit, or \
+             bits per second)",
             self.word
         )
     }
@@ -30,21 +30,20 @@ impl fmt::Display for RateNotationError {
 
 impl core::error::Error for RateNotationError {}
 
-/// Reads a rate as [`Rate`] does, but for `unlimited` and `stopped`: a line that takes no time, or
-/// for ever, is none to simulate.
+/// Parses a rate like [`Rate`], except `unlimited` and `stopped`, which cannot be simulated.
 ///
 /// # Errors
-/// [`RateNotationError`] for anything else.
+/// [`RateNotationError`] for any other text.
 pub fn rate(word: &str) -> Result<Rate, RateNotationError> {
     let limited = word.parse().ok();
     let limited = limited.filter(|rate| ![Rate::UNLIMITED, Rate::STOPPED].contains(rate));
     limited.ok_or_else(|| RateNotationError { word: word.to_owned() })
 }
 
-/// Where chance comes from.
+/// Option for the random seed.
 #[derive(Args, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed {
-    /// Chooses everything that is random, the key of the hash too.
+    /// Seed of all random numbers, including the key of the flow hash.
     #[arg(
         long = "seed",
         value_name = "N",
@@ -55,22 +54,22 @@ pub struct Seed {
     pub number: u64,
 }
 
-/// What reads the name of a discipline.
+/// Returns a parser for the name of a discipline.
 pub fn discipline() -> impl TypedValueParser<Value = Discipline> {
     PossibleValuesParser::new(Discipline::NAMED.map(Discipline::name))
         .try_map(|name| name.parse::<Discipline>())
 }
 
-/// What reads a whole number within `accepted` on a command line.
+/// Returns a parser for whole numbers within `accepted`.
 ///
 /// # Errors
-/// Of any other word it says what is accepted.
+/// The parser's error states the accepted range.
 pub fn within(
     accepted: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
     move |word| {
         let number = word.parse().ok().filter(|number| accepted.contains(number));
-        number.ok_or_else(|| format!("accepted: {} to {}", accepted.start(), accepted.end()))
+        number.ok_or_else(|| format!("expected {} to {}", accepted.start(), accepted.end()))
     }
 }
 

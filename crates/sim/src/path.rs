@@ -1,13 +1,13 @@
-//! Open-loop flows over links one after another.
+//! Open-loop flows over a chain of links.
 //!
 //! ```text
 //! source ─▶ link ─▶ link ─▶ … ─▶ link ─▶ arrived
 //! ```
 //!
-//! Each flow has a source, which takes no feedback, and a path: the links it crosses, in order. Any
-//! number of paths may share a link; it is a [`Link`] with a scheduler, a rate and a propagation
-//! delay. A packet reaches the next link with its last bit (store and forward). Packets have a
-//! length and no content.
+//! Each flow has a source, which receives no feedback, and a path: the links it crosses, in order.
+//! Any number of paths may share a link, which is a [`Link`] with a scheduler, a rate and a
+//! propagation delay. A packet reaches the next link with its last bit (store and forward). Packets
+//! have a length and no content.
 
 use core::fmt;
 
@@ -19,32 +19,32 @@ use crate::source::Sent;
 
 pub use crate::links::LinkId;
 
-/// A packet under way.
+/// A packet in transit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parcel {
-    /// Its flow, which has this number at every link.
+    /// Flow number, equal at every link.
     pub flow: FlowId,
-    /// How many the flow has sent before it.
+    /// Number of packets that the flow sent before it.
     pub number: u64,
     /// Length in bytes.
     pub len: u32,
-    /// When its source sent it.
+    /// Time at which its source sent it.
     pub sent: Nanos,
-    /// How many links of its path are behind it.
+    /// Number of links of its path already crossed.
     hop: usize,
 }
 
-/// Sees packets go by.
+/// Observer of packets.
 pub trait Watch {
-    /// A packet has been accepted by the queue of a link.
+    /// Called when the queue of a link has accepted a packet.
     fn enters(&mut self, _now: Nanos, _link: LinkId, _parcel: &Parcel) {}
-    /// A packet leaves the queue of a link; its last bit is on the line at `last_bit`.
+    /// Called when a packet leaves the queue of a link; its last bit is on the link at `last_bit`.
     fn leaves(&mut self, _now: Nanos, _link: LinkId, _last_bit: Nanos, _parcel: &Parcel) {}
-    /// The last bit of a packet has reached the end of its path.
+    /// Called when the last bit of a packet has reached the end of its path.
     fn arrives(&mut self, _now: Nanos, _parcel: &Parcel) {}
 }
 
-/// Sees nothing.
+/// Observes nothing.
 impl Watch for () {}
 
 struct PathFlow {
@@ -60,19 +60,19 @@ enum Event {
     Reach(Parcel),
 }
 
-/// Links, the flows that cross them, and time.
+/// Links, the flows that cross them, and the clock.
 #[derive(Default)]
 pub struct Paths {
     links: Links<Parcel, Event>,
     flows: Vec<PathFlow>,
-    /// Packets on the lines, which have left one end and not reached the other.
+    /// Packets in transit on a link.
     on_the_way: u64,
     /// Packets that have reached the end of their paths.
     arrived: u64,
 }
 
 impl Paths {
-    /// Neither links nor flows, at time zero.
+    /// Creates a network without links and flows, at time zero.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -83,11 +83,11 @@ impl Paths {
         self.links.add(link)
     }
 
-    /// Adds a flow: what `source` sends, payload for packet, along `path`. Flows are numbered from
-    /// 0 in the order of addition. A source that ends is silent from then on.
+    /// Adds a flow: the payloads of `source`, one packet for each, along `path`. Flows are numbered
+    /// from 0 in the order of addition. A source that ends is silent from then on.
     ///
     /// # Panics
-    /// If there are 2^32 flows, or at a link of `path` that is another network's.
+    /// If there are 2^32 flows, or at a link of `path` that belongs to another network.
     pub fn add_flow(
         &mut self,
         source: impl Iterator<Item = Sent> + 'static,
@@ -104,19 +104,19 @@ impl Paths {
         id
     }
 
-    /// A link.
+    /// Returns a link.
     #[must_use]
     pub fn link(&self, id: LinkId) -> &Link<Parcel> {
         self.links.link(id)
     }
 
-    /// Packets that a flow has sent.
+    /// Returns the number of packets that a flow has sent.
     #[must_use]
     pub fn sent(&self, flow: FlowId) -> u64 {
         self.flows[flow.index()].sent
     }
 
-    /// Lets everything happen that is due at `end` or before.
+    /// Processes all events due at `end` or before.
     pub fn run_until(&mut self, end: Nanos, watch: &mut dyn Watch) {
         while let Some((now, event)) = self.links.next_until(end) {
             match event {
@@ -137,8 +137,8 @@ impl Paths {
         }
     }
 
-    /// Counts anew: every queue, and every packet that was sent has arrived, was lost, or is
-    /// queued or on a line.
+    /// Recounts every queue, and checks that every packet that was sent has arrived, was lost, or
+    /// is queued or in transit.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
@@ -159,7 +159,7 @@ impl Paths {
         }
     }
 
-    /// Puts a packet into the next link of its path, if there is one.
+    /// Enqueues a packet at the next link of its path, if there is one.
     fn forward(&mut self, now: Nanos, parcel: Parcel, watch: &mut dyn Watch) {
         let Some(&id) = self.flows[parcel.flow.index()].path.get(parcel.hop) else {
             self.arrived += 1;
@@ -172,7 +172,7 @@ impl Paths {
         self.serve(now, id, watch);
     }
 
-    /// Sends what may leave a queue at `now`.
+    /// Sends the packets that may leave a queue at `now`.
     fn serve(&mut self, now: Nanos, id: LinkId, watch: &mut dyn Watch) {
         let Self { links, on_the_way, .. } = self;
         links.serve(now, id, |last_bit, _, parcel| {
@@ -210,7 +210,7 @@ mod tests {
         Link::new(queue, packets + 1, [0; 16], Nanos::from_millis(delay_ms))
     }
 
-    /// What happened, in words that can be compared.
+    /// A log of events as comparable text.
     #[derive(Default)]
     struct Diary(Vec<(u64, String)>);
 
@@ -231,7 +231,8 @@ mod tests {
     }
 
     /// 1,250 bytes take 10 ms at 1 Mbit/s and 1 ms at 10 Mbit/s. Flow 0 crosses both links, flow 1
-    /// the second only, which is busy when flow 0 comes to it at 13 ms. Microseconds.
+    /// only the second, which is busy when flow 0 arrives there at 13 ms. Times are in
+    /// microseconds.
     #[test]
     fn a_packet_is_stored_and_forwarded_link_by_link() {
         let mut paths = Paths::new();
@@ -256,8 +257,8 @@ mod tests {
         assert_eq!(paths.recount(), Ok(()));
     }
 
-    /// Twice what the line carries, into room for two packets: half is lost, and all is accounted
-    /// for, also while packets are queued and on the line.
+    /// Twice the rate of the link, into a queue for two packets: half is lost, and everything is
+    /// accounted for, also while packets are queued and in transit.
     #[test]
     fn what_is_lost_on_the_way_is_accounted_for() {
         let mut paths = Paths::new();

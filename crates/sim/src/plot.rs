@@ -1,7 +1,7 @@
-//! A table as text, for the diff; a chart as SVG, for the eye.
+//! Tables as text and charts as SVG.
 //!
-//! Both are a function of their input to the byte: numbers have fixed decimals, floats meet only
-//! the basic operations and `libm`, and nothing depends on a locale, a font or the time of day.
+//! Both are a function of their input to the byte: numbers have fixed decimals, floats are used
+//! only with basic operations and `libm`, and nothing depends on locale, fonts or the time of day.
 
 mod axis;
 mod chart;

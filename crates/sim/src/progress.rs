@@ -1,8 +1,8 @@
-//! How far a run is, and how long it still takes: a line on standard error, if that is a terminal.
+//! Progress and remaining time of a run, shown on standard error if that is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A line that shows progress. Threads may share it.
+/// A progress line. Threads may share it.
 ///
 /// ```
 /// use sim::progress::Progress;
@@ -20,7 +20,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Nothing is done yet. Nothing is shown where standard error is no terminal.
+    /// Creates a progress line at 0 %. Nothing is shown if standard error is not a terminal.
     #[must_use]
     pub fn new(of: &str) -> Self {
         let style = "{prefix} {bar:30} {percent:>3} %, {eta} left";
@@ -31,28 +31,28 @@ impl Progress {
         Self { bar: bar.with_prefix(of.to_owned()) }
     }
 
-    /// Shows nothing.
+    /// Creates a progress line that is never shown.
     #[must_use]
     pub fn hidden() -> Self {
         Self { bar: ProgressBar::hidden() }
     }
 
-    /// There are `steps` more steps to be done.
+    /// Adds `steps` to the expected number of steps.
     pub fn expect(&self, steps: u64) {
         self.bar.set_length(self.bar.length().unwrap_or(0).saturating_add(steps));
     }
 
-    /// One more step is done.
+    /// Counts one completed step.
     pub fn done(&self) {
         self.bar.inc(1);
     }
 
-    /// `steps` steps are done, counted from the beginning.
+    /// Sets the number of completed steps.
     pub fn set(&self, steps: u64) {
         self.bar.set_position(steps);
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }

@@ -1,15 +1,15 @@
-//! Recorded packets through hash, scheduler and shaper, at their recorded times.
+//! Replay of recorded packets through flow hash, scheduler and shaper, at their recorded times.
 //!
 //! ```text
-//! capture ─ parse ─▶ flow key ─ keyed hash ─▶ set-associative table ─▶ queue ─▶ scheduler ─▶ line
+//! capture ─ parse ─▶ flow key ─ keyed hash ─▶ set-associative table ─▶ queue ─▶ scheduler ─▶ link
 //! ```
 //!
-//! Open loop: the senders in the recording reacted to the network they were on, not to this one.
-//! What a replay tells is how a discipline divides the delay and the loss of a given traffic.
+//! A replay is open-loop: the senders in the recording reacted to the network they were on, not to
+//! this one. It shows how a discipline divides delay and loss among given traffic.
 //!
-//! A packet's length is its original length as recorded, link header included, and the line adds
-//! nothing to it. Flows are counted by their full key, so that hash collisions are seen in the
-//! results and do not blur the books.
+//! A packet's length is its recorded original length, link header included; the link adds nothing.
+//! Flows are counted by their full key, so that hash collisions affect the results but not the
+//! per-flow counters.
 
 mod text;
 
@@ -26,66 +26,66 @@ use crate::discipline::{Bottleneck, Discipline};
 use crate::measure::delay::Delays;
 use conformance::rng::Streams;
 
-/// The queue that packets are replayed through.
+/// Queue for a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "one value a replay")]
 pub enum Choice {
-    /// A discipline by itself.
+    /// A discipline with its default settings.
     Discipline(Discipline),
-    /// A [`SmartQueue`] for uploads, with these settings beside its defaults.
+    /// A [`SmartQueue`] for uploads, with these settings on top of its defaults.
     Smart(QueueSettings),
 }
 
-/// The queue and the line of a replay.
+/// Configuration of a replay.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// The queue.
+    /// Queue under test.
     pub queue: Choice,
-    /// The rate of the line.
+    /// Rate of the link.
     pub rate: Rate,
-    /// The most packets that may wait at once; `None` leaves it to a [`SmartQueue`], and is 256
-    /// for a discipline.
+    /// Maximum number of queued packets. `None` means 256 for a discipline, and the default of a
+    /// [`SmartQueue`].
     pub limit: Option<u32>,
-    /// Chooses the secret key of the hash.
+    /// Seed of the hash key.
     pub seed: u64,
 }
 
-/// The limit of a discipline where [`Setup::limit`] does not say.
+/// Limit of a discipline if [`Setup::limit`] is `None`.
 const LIMIT: u32 = 256;
 
-/// What became of one flow.
+/// Results of one flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayedFlow {
-    /// The flow.
+    /// Key of the flow.
     pub key: FlowKey,
-    /// What it sent.
+    /// Packets and bytes offered.
     pub offered: Volume,
-    /// What left on the line.
+    /// Packets and bytes delivered.
     pub delivered: Volume,
-    /// How long each delivered packet waited before its first bit left.
+    /// Time from the arrival of each delivered packet to the departure of its first bit.
     pub delays: Delays,
 }
 
 impl ReplayedFlow {
-    /// Packets that were rejected or dropped.
+    /// Returns the number of packets that were rejected or dropped.
     #[must_use]
     pub const fn lost(&self) -> u64 {
         self.offered.packets - self.delivered.packets
     }
 }
 
-/// What was corrected in the recording before it was replayed.
+/// Corrections to a recording before its replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Corrections {
-    /// Packets recorded as earlier than one before them in the file. They are replayed in the
+    /// Packets with an earlier time than one before them in the file. They are replayed in the
     /// order of their times.
     pub out_of_order: u64,
-    /// The most that such a packet is behind the latest one before it.
+    /// Maximum time by which such a packet is behind the latest one before it.
     pub farthest_back: Nanos,
-    /// Packets whose original length was recorded as less than what was captured. They count with
-    /// what was captured.
+    /// Packets whose recorded original length is less than the captured length, which is used
+    /// instead.
     pub too_short: u64,
-    /// Packets left out because their link type cannot be parsed, by its number.
+    /// Packets skipped because their link type cannot be parsed, by its number.
     pub skipped: BTreeMap<u16, u64>,
 }
 
@@ -109,30 +109,30 @@ impl Corrections {
     }
 }
 
-/// What a replay showed.
+/// Results of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// The queue as it was built.
+    /// Description of the queue.
     pub queue: String,
-    /// The most packets that may wait at once.
+    /// Maximum number of queued packets.
     pub limit: u32,
-    /// All flows, in order of their first packets.
+    /// All flows, in the order of their first packets.
     pub flows: Vec<ReplayedFlow>,
-    /// The scheduler's own books.
+    /// Counters of the scheduler.
     pub counters: Counters,
-    /// How lookups of flows by hash ended; `None` where they are not counted.
+    /// Outcomes of flow lookups by hash; `None` if they are not counted.
     pub lookups: Option<flowhash::Counts>,
-    /// From the first packet's arrival to the end of the last departure.
+    /// Time from the first packet's arrival to the end of the last departure.
     pub span: Nanos,
-    /// What was corrected in the recording.
+    /// Corrections to the recording.
     pub corrections: Corrections,
 }
 
-/// Sends `packets` through the setup until the last of them has left, in the order of their times.
-/// Packets of equal times keep the order of the file, and departures come before arrivals.
+/// Replays `packets` in the order of their times until the last of them has left. Packets of equal
+/// times keep the order of the file, and departures precede arrivals.
 ///
 /// # Errors
-/// Settings of a [`SmartQueue`] that cannot be built; a discipline always can.
+/// Invalid settings of a [`SmartQueue`]; a discipline can always be built.
 pub fn replay(packets: &[capture::Packet<'_>], setup: Setup) -> Result<Report, SmartQueueError> {
     let corrections = Corrections::of(packets);
     let parsed =
@@ -166,9 +166,9 @@ struct Gateway {
     filters_acks: bool,
     now: Nanos,
     flows: Vec<ReplayedFlow>,
-    /// Where a key stands in `flows`. Never iterated: its order is not that of any seed.
+    /// Index of each key in `flows`. Never iterated: its order does not depend on the seed.
     index: HashMap<FlowKey, usize>,
-    /// `waiting[handle]` is what waits under this handle; `free` are the handles without a packet.
+    /// `waiting[handle]` is the packet with this handle; `free` are the unused handles.
     waiting: Vec<Waiting>,
     free: Vec<u32>,
 }
@@ -177,7 +177,7 @@ struct Gateway {
 struct Waiting {
     flow: usize,
     since: Nanos,
-    /// Read only where acknowledgements are filtered.
+    /// Read only if acknowledgements are filtered.
     ack: Option<Ack>,
 }
 
@@ -201,7 +201,7 @@ impl Gateway {
             Choice::Smart(settings) => {
                 tin_by = settings.tin_by.unwrap_or(tin_by);
                 filters_acks = settings.ack_filter.is_some_and(|filter| filter != AckFilter::Off);
-                // Departures come at the instant that is due.
+                // No catch-up: departures happen exactly when they are due.
                 let mut builder = SmartQueue::upload(setup.rate).catch_up(Nanos::ZERO);
                 if matches!(arrivals.first(), Some((_, Frame::Ip(_)))) {
                     builder = builder.raw_ip();
@@ -279,7 +279,7 @@ impl Gateway {
         }
     }
 
-    /// The handle is free again.
+    /// Frees the handle.
     fn settle(&mut self, handle: u32) -> Waiting {
         self.free.push(handle);
         self.waiting[handle as usize]

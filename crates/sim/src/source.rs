@@ -1,7 +1,7 @@
-//! Open-loop sources: they send by the clock and take no feedback.
+//! Open-loop sources: they send at predetermined times and receive no feedback.
 //!
-//! Each is an endless iterator over [`Sent`], in order of time. Sizes are payload bytes; what the
-//! headers add is known where the payload becomes a packet.
+//! Each is an endless iterator over [`Sent`], in order of time. Sizes are payload bytes; headers
+//! are added when the payload becomes a packet.
 
 use core::num::NonZeroU64;
 
@@ -9,16 +9,16 @@ use freeboard::sched_core::Nanos;
 
 use conformance::rng::{ParetoShape, Stream};
 
-/// One payload and the instant its source hands it over.
+/// A payload and its sending time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// When it is sent.
+    /// Sending time.
     pub at: Nanos,
     /// Payload length in bytes.
     pub payload: u32,
 }
 
-/// The instants 0, s, 2s, … for a spacing s that need not be a whole number of nanoseconds.
+/// The times 0, s, 2s, … for a spacing s that need not be a whole number of nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     /// s = `span / parts` nanoseconds.
@@ -33,13 +33,14 @@ impl Pace {
     }
 
     fn at_rate(bits_per_second: NonZeroU64, payload: u32) -> Self {
-        // The largest payload, 2^32 bytes, is 2^35 bits: times 10^9 exceeds a u64 by a few bits,
-        // but no IP payload exceeds 2^16 bytes, so saturation is never met by a packet.
+        // The largest payload, 2^32 bytes, is 2^35 bits: times 10^9 exceeds a u64 by a few bits. No
+        // IP payload exceeds 2^16 bytes, so saturation never affects a packet.
         let span = (u64::from(payload) * 8).saturating_mul(1_000_000_000);
         Self { span, parts: bits_per_second, count: 0 }
     }
 
-    /// The next instant, rounded down. Multiplied out from the start each time: nothing drifts.
+    /// Returns the next time, rounded down. Computed from the start each time, so that errors do
+    /// not accumulate.
     fn peek(&self) -> Nanos {
         let exact = u128::from(self.span) * u128::from(self.count) / u128::from(self.parts.get());
         Nanos(u64::try_from(exact).unwrap_or(u64::MAX))
@@ -50,7 +51,7 @@ impl Pace {
     }
 }
 
-/// Constant bit rate: equal payloads, equally spaced.
+/// Source with constant bit rate: equal payloads, equally spaced.
 ///
 /// ```
 /// # use sim::source::{Cbr, Sent};
@@ -67,21 +68,23 @@ pub struct Cbr {
 }
 
 impl Cbr {
-    /// `payload` bytes every `period`, first at `start`. A zero period sends them all at once.
+    /// Creates a source of `payload` bytes every `period`, first at `start`. A zero period sends
+    /// all payloads at once.
     #[must_use]
     pub fn new(start: Nanos, period: Nanos, payload: u32) -> Self {
         Self { start, payload, pace: Pace::every(period) }
     }
 
-    /// `bits_per_second` of payload, in pieces of `payload` bytes, first at `start`. The k-th
-    /// leaves at `k · payload · 8 / rate`, rounded down to nanoseconds, for every k: the rate is
-    /// exact.
+    /// Creates a source of `bits_per_second` in payloads of `payload` bytes, first at `start`. The
+    /// k-th leaves at `k · payload · 8 / rate`, rounded down to nanoseconds, for every k: the rate
+    /// is exact.
     #[must_use]
     pub fn at_rate(start: Nanos, bits_per_second: NonZeroU64, payload: u32) -> Self {
         Self { start, payload, pace: Pace::at_rate(bits_per_second, payload) }
     }
 
-    /// One direction of a G.711 call: 64 kbit/s in 160 bytes every 20 ms (RFC 3551 §4.5.14).
+    /// Creates one direction of a G.711 call: 64 kbit/s in 160 bytes every 20 ms (RFC 3551
+    /// §4.5.14).
     #[must_use]
     pub fn g711(start: Nanos) -> Self {
         Self::new(start, Nanos::from_millis(20), 160)
@@ -98,13 +101,13 @@ impl Iterator for Cbr {
     }
 }
 
-/// How the lengths of on and off periods are distributed.
+/// Distribution of the lengths of on and off periods.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Periods {
-    /// Exponential: the memoryless talker.
+    /// Exponential: memoryless.
     Exponential,
-    /// Pareto: many short periods and a few that are very long. Sums of such sources are
-    /// self-similar (Willinger et al. 1997).
+    /// Pareto: many short periods and a few very long ones. Sums of such sources are self-similar
+    /// (Willinger et al. 1997).
     Pareto(ParetoShape),
 }
 
@@ -117,10 +120,10 @@ impl Periods {
     }
 }
 
-/// What an on–off source does, on average.
+/// Parameters of an on–off source.
 #[derive(Clone, Copy, Debug)]
 pub struct OnOff {
-    /// When the first on period begins.
+    /// Start of the first on period.
     pub start: Nanos,
     /// Distribution of both kinds of period.
     pub periods: Periods,
@@ -135,7 +138,7 @@ pub struct OnOff {
 }
 
 impl OnOff {
-    /// The source itself, drawing its periods from `stream`.
+    /// Creates the source, which draws its periods from `stream`.
     #[must_use]
     pub fn with(self, mut stream: Stream) -> OnOffSource {
         let on = self.periods.draw(&mut stream, self.mean_on);
@@ -155,16 +158,16 @@ impl OnOff {
 pub struct OnOffSource {
     plan: OnOff,
     stream: Stream,
-    /// Runs in on time: on periods laid end to end.
+    /// Clock in on time: on periods laid end to end.
     pace: Pace,
-    /// Length of all on periods so far, the current one included.
+    /// Length of all on periods so far, including the current one.
     on_total: Nanos,
     /// Length of all off periods so far. A packet is sent at its on time plus this.
     off_total: Nanos,
 }
 
-/// Periods drawn for one packet before the source counts as silent for ever. With an on mean of at
-/// least a nanosecond, a run of 2^16 periods that all round down to zero does not happen.
+/// Periods drawn for one packet before the source counts as silent forever. With a mean on period
+/// of at least a nanosecond, 2^16 periods in a row do not all round down to zero.
 const MOST_PERIODS: u32 = 1 << 16;
 
 impl Iterator for OnOffSource {
@@ -174,7 +177,7 @@ impl Iterator for OnOffSource {
         let OnOff { start, periods, mean_on, mean_off, payload, .. } = self.plan;
         let on_time = self.pace.peek();
         let mut drawn = 0;
-        // At equality the period is over: on periods are half open, [begin, end).
+        // At equality the period has ended: on periods are half open, [begin, end).
         while self.on_total <= on_time {
             if drawn == MOST_PERIODS && self.on_total == Nanos::ZERO {
                 return Some(Sent { at: Nanos::MAX, payload });
@@ -244,8 +247,8 @@ mod tests {
         assert!((179_500..182_500).contains(&together), "{together}");
     }
 
-    /// Heavy tails converge slowly, so the share is only bracketed; what is exact is the least off
-    /// period: 300 ms · (1.5 − 1) / 1.5 = 100 ms, so a gap is 10 ms or at least 110 ms.
+    /// Heavy tails converge slowly, so the share is only bounded. The minimum off period is exact:
+    /// 300 ms · (1.5 − 1) / 1.5 = 100 ms, so a gap is 10 ms or at least 110 ms.
     #[test]
     fn pareto_periods_have_a_shortest_length() {
         let periods = Periods::Pareto(ParetoShape::TRAFFIC);
@@ -260,9 +263,10 @@ mod tests {
         assert!((1_200_000_000_000..2_800_000_000_000).contains(times.last().unwrap()));
     }
 
-    /// Goal: the tail of the off periods has the index asked for. Method: Hill's estimator over the
-    /// longest tenth of 40,000; its standard error is 1.5/√4,000 = 0.024. An on period is longer
-    /// than the 10 ms between packets, so between two packets there is one off period, or none.
+    /// Goal: the tail of the off periods has the configured index. Method: Hill's estimator over
+    /// the longest tenth of 40,000; its standard error is 1.5/√4,000 = 0.024. An on period is
+    /// longer than the 10 ms between packets, so between two packets there is at most one off
+    /// period.
     #[test]
     fn pareto_periods_have_the_tail_index_asked_for() {
         let periods = Periods::Pareto(ParetoShape::TRAFFIC);

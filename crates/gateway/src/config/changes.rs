@@ -1,4 +1,4 @@
-//! What changes while packets are queued, and what is said of it.
+//! Applies a new configuration at run time and describes the changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,8 @@ use crate::config::keywords::{Switch, Words as _, rate_word};
 use crate::config::{Config, Sharing};
 
 impl Config {
-    /// Takes over from `new` what can change while packets are queued; says what has changed, a
-    /// line each, and what would have but needs a restart.
+    /// Takes over from `new` what can change while packets are queued; returns one line per change,
+    /// and one per setting that needs a restart.
     pub(crate) fn take_over(&mut self, new: Self) -> Vec<String> {
         let mut said = Vec::new();
         let mut changed = |what: &str, from: String, to: String| {
@@ -33,7 +33,7 @@ impl Config {
         let l4s = |share: Sharing| Switch::of(share.l4s).word().to_owned();
         changed("l4s", l4s(self.share), l4s(new.share));
         changed("rtt", rtt_word(self.share.rtt), rtt_word(new.share.rtt));
-        changed("link", self.link.to_string(), new.link.to_string());
+        changed("framing", self.framing.to_string(), new.framing.to_string());
         let (before, after) = (self.handling, new.handling);
         changed("catch-up", before.late.word(), after.late.word());
         let ack_filter = |of: Handling| of.ack_filter.word().to_owned();
@@ -54,7 +54,7 @@ impl Config {
         changed("autorate", self.follow.word(), new.follow.word());
         let nat = |is_on| Switch::of(is_on).word().to_owned();
         changed("nat", nat(self.nat), nat(new.nat));
-        changed("stats-every", self.stats_every.to_string(), new.stats_every.to_string());
+        changed("stats-interval", self.stats_interval.to_string(), new.stats_interval.to_string());
         said.extend(changed_hosts("names", &self.names.sizes(), &new.names.sizes(), |members| {
             members.map_or("none".to_owned(), |members| match members.len() {
                 1 => "1 address".to_owned(),
@@ -78,18 +78,20 @@ impl Config {
         ];
         for (what, is_same) in kept {
             if !is_same {
-                said.push(format!("{what}: another needs a restart, kept as it was"));
+                said.push(format!(
+                    "{what}: cannot change at run time; restart needed, old value kept"
+                ));
             }
         }
         let Self {
             up,
             down,
             share,
-            link,
+            framing,
             handling,
             follow,
             nat,
-            stats_every,
+            stats_interval,
             names,
             lists,
             weights,
@@ -99,8 +101,8 @@ impl Config {
             places,
             ..
         } = new;
-        (self.up, self.down, self.share, self.link) = (up, down, share, link);
-        (self.handling, self.follow, self.stats_every) = (handling, follow, stats_every);
+        (self.up, self.down, self.share, self.framing) = (up, down, share, framing);
+        (self.handling, self.follow, self.stats_interval) = (handling, follow, stats_interval);
         self.nat = nat;
         (self.names, self.lists) = (names.numbered_as(&self.names), lists);
         (self.weights, self.rates, self.ceils) = (weights, rates, ceils);
@@ -113,11 +115,11 @@ fn millis_word(span: Nanos) -> String {
     format!("{} ms", span.0 / 1_000_000)
 }
 
-/// The most hosts that are named in one line of changes.
+/// Maximum number of hosts named in one line of changes.
 const NAMED: usize = 8;
 
-/// What has changed of hosts, in one line, if anything has: the first few of them by name. `word`
-/// says what a host has, and what one of which the table says nothing.
+/// Describes the changes of a table of hosts in one line with the first few hosts; `None` without
+/// changes. `word` formats a host's value, or that of a host not in the table.
 fn changed_hosts<T: PartialEq>(
     table: &str,
     old: &BTreeMap<Host, T>,

@@ -1,4 +1,4 @@
-//! What was written is checked: every value in range, and none against another.
+//! Validates options: ranges of values, and contradictions between options.
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
@@ -17,32 +17,34 @@ use crate::config::keywords::{
 use crate::config::{Config, DEFAULT_MAX_HOSTS, MAX_WEIGHT, Places, RawOptions, Sharing, Word};
 use crate::io::frame::ETHERNET_HEADER;
 
-/// What is said of `[caps]`.
+/// Hint for the deprecated table `[caps]`.
 const CAPS_ARE_RATES: &str =
-    "caps: accepted for this release, the word is rates; a limit on an idle line is one of ceils";
+    "[caps]: renamed, use [rates]; to limit a host on an idle link, use [ceils]";
 
-/// The most hosts that can be asked for: for twice as many, queues and entries of hosts would be
-/// more than [`IsolatedMemory::MAX_QUEUES`](freeboard::IsolatedMemory::MAX_QUEUES).
+/// Maximum of `--max-hosts`. Twice as many would need more queues and host entries than
+/// [`IsolatedMemory::MAX_QUEUES`](freeboard::IsolatedMemory::MAX_QUEUES).
 const MOST_HOSTS: u32 = 8_192;
 
-/// The longest time without service, in milliseconds, that can be asked for.
+/// Maximum of `--flush-unserved` in milliseconds.
 const LONGEST_UNSERVED: i64 = 60_000;
 
-/// What a FIFO may hold by default. No AQM keeps it short, so it holds what a modem does.
+/// Default limit of a FIFO: as much as a modem holds, since no AQM keeps it short.
 const DEFAULT_LIMIT_OF_FIFO: Limit = Limit::Packets(1_000);
 
 impl RawOptions {
-    /// Checks everything, in the order of the help.
+    /// Validates everything, in the order of the help.
     pub(crate) fn check(&self) -> Result<Config, String> {
         let needed = |option: &str, word: &Option<Word>, what: &str| match word {
             Some(word) if !word.text().is_empty() => Ok(word.text().to_owned()),
-            _ => Err(format!("{option} is missing: {what}")),
+            _ => Err(format!("{option} is missing (expected {what})")),
         };
-        let lan = needed("--lan", &self.lan, "the device of the hosts")?;
-        let wan = needed("--wan", &self.wan, "the device of the line")?;
+        let lan = needed("--lan", &self.lan, "the LAN device")?;
+        let wan = needed("--wan", &self.wan, "the WAN device")?;
         if lan == wan {
             let place = self.place(self.wan.as_ref());
-            return Err(format!("{place}--wan {wan:?}: is the device of --lan; two are needed"));
+            return Err(format!(
+                "{place}--wan {wan:?}: same device as --lan (expected another one)"
+            ));
         }
         let needed_rate = |option: &str, word: &Option<Word>| {
             needed(option, word, "a rate such as 10mbit, or unlimited")?;
@@ -59,19 +61,19 @@ impl RawOptions {
         });
         let flush_unserved = self.flush_unserved(kind)?;
         let (aqm, l4s) = self.aqm_and_l4s(kind)?;
-        let every = self.in_range("--stats-every", &self.stats_every, 1..=86_400)?;
+        let every = self.in_range("--stats-interval", &self.stats_interval, 1..=86_400)?;
         let metrics = self.read("--metrics", &self.metrics, |option, word| {
-            // For port 0 the system would choose a port that is written nowhere.
+            // With port 0 the system would choose a port that is not known.
             let address = word.parse().ok().filter(|address: &SocketAddr| address.port() != 0);
             address.ok_or_else(|| {
                 format!(
-                    "{option} {word:?}: not accepted (expected ADDRESS:PORT, as 127.0.0.1:9100)"
+                    "{option} {word:?}: invalid value (expected ADDRESS:PORT, such as 127.0.0.1:9100)"
                 )
             })
         })?;
         let names = self.names(kind)?;
         let stats = self.read("--stats", &self.stats, |option, word| match word {
-            "" => Err(format!("{option} \"\": not accepted (expected a path for a socket)")),
+            "" => Err(format!("{option} \"\": invalid value (expected a path for a socket)")),
             path => Ok(PathBuf::from(path)),
         })?;
         let mut config = Config {
@@ -90,12 +92,12 @@ impl RawOptions {
                 l4s,
                 rtt: self.read("--rtt", &self.rtt, rtt)?.unwrap_or_default(),
             },
-            link: self.line()?,
+            framing: self.framing()?,
             handling: self.handling(kind, hosts)?,
             follow: self.follow(up, down)?,
             nat: self.read("--nat", &self.nat, Switch::parse)? == Some(Switch::On),
             stats,
-            stats_every: every.unwrap_or(1).unsigned_abs(),
+            stats_interval: every.unwrap_or(1).unsigned_abs(),
             metrics,
             user: self.user.as_ref().map_or("nobody", Word::text).to_owned(),
             weights: self.weights(kind, hosts, &names)?,
@@ -107,11 +109,12 @@ impl RawOptions {
             places: self.places(),
         };
         config.hints = self.idle(&config);
+        config.hints.extend_from_slice(&self.renamed);
         config.hints.extend((!self.caps.is_empty()).then(|| CAPS_ARE_RATES.to_owned()));
         Ok(config)
     }
 
-    /// The places of what the system may refuse later.
+    /// Returns the locations of options that the system may refuse later.
     fn places(&self) -> Places {
         let words = [
             ("--lan", &self.lan),
@@ -138,7 +141,7 @@ impl RawOptions {
         self.read(option, word, |option, word| number(option, word, range))
     }
 
-    /// The flow scheduler, and what shares the line; some pairs make no sense.
+    /// Returns flow scheduler and host isolation; some combinations are rejected.
     fn kind_and_hosts(&self) -> Result<(QueueKind, HostMode), String> {
         let hosts = self.read("--hosts", &self.hosts, HostMode::parse)?;
         let kind = match self.read("--queue", &self.queue, QueueKind::parse)? {
@@ -151,7 +154,7 @@ impl RawOptions {
             }
             QueueKind::Sqf => "flows, srchost, dsthost, hosts, users+sqf",
             QueueKind::Qfq => "flows, srchost, dsthost, hosts",
-            QueueKind::Fifo => "no --hosts; a FIFO knows no hosts",
+            QueueKind::Fifo => "no --hosts; a FIFO does not isolate hosts",
         };
         let fits = match hosts {
             None => true,
@@ -175,11 +178,13 @@ impl RawOptions {
         }
     }
 
-    /// How many hosts are told apart; a word where that is not asked is refused.
+    /// Returns the maximum number of hosts; rejected for modes with a fixed number.
     fn max_hosts(&self, kind: QueueKind, hosts: HostMode) -> Result<u32, String> {
         let why = match (kind, hosts) {
-            (QueueKind::Fifo, _) => "--queue fifo tells no hosts apart",
-            (_, HostMode::UsersSqf) => "--hosts users+sqf tells 64 hosts apart, and more share",
+            (QueueKind::Fifo, _) => "not available with --queue fifo",
+            (_, HostMode::UsersSqf) => {
+                "not available with --hosts users+sqf, which has 64 host slots"
+            }
             _ => {
                 let hosts = self.in_range("--max-hosts", &self.max_hosts, 1..=MOST_HOSTS.into())?;
                 let hosts = hosts.and_then(|hosts| u32::try_from(hosts).ok());
@@ -191,14 +196,13 @@ impl RawOptions {
         Ok(self.read("--max-hosts", &self.max_hosts, refused)?.unwrap_or(DEFAULT_MAX_HOSTS))
     }
 
-    /// The time without service after which a queue of SQF that has to make room is dropped whole,
-    /// if any.
+    /// Returns the time without service after which SQF drops a whole queue on overflow.
     fn flush_unserved(&self, kind: QueueKind) -> Result<Option<Nanos>, String> {
         if kind != QueueKind::Sqf
             && let Some(word) = &self.flush_unserved
         {
             return Err(format!(
-                "{}--flush-unserved {:?}: with --queue {} there is none (expected sqf)",
+                "{}--flush-unserved {:?}: not available with --queue {} (expected sqf)",
                 self.place(Some(word)),
                 word.text(),
                 kind.word()
@@ -210,7 +214,8 @@ impl RawOptions {
         Ok(millis.map(|millis| Nanos::from_millis(millis.unsigned_abs())))
     }
 
-    /// The AQM, and whether packets with ECT(1) have a threshold of their own; a FIFO has neither.
+    /// Returns the AQM, and true if packets with ECT(1) have their own threshold; a FIFO has
+    /// neither.
     fn aqm_and_l4s(&self, kind: QueueKind) -> Result<(AqmKind, bool), String> {
         let aqm = self.read("--aqm", &self.aqm, <AqmKind as Words>::parse)?;
         let l4s = self.read("--l4s", &self.l4s, Switch::parse)?;
@@ -231,14 +236,13 @@ impl RawOptions {
         }
     }
 
-    /// The lists of hosts, as they are written.
+    /// Returns the lists of [names] as written.
     fn lists(&self) -> BTreeMap<String, Vec<String>> {
         let words = |list: &[Word]| list.iter().map(|word| word.text().to_owned()).collect();
         self.names.iter().map(|(name, list)| (name.clone(), words(list.get_ref()))).collect()
     }
 
-    /// The default host identity: addresses where tables name single ones, or where
-    /// they are looked up.
+    /// Returns the default host identity: addresses if a table names single ones or with `--nat`.
     fn usual_host_by(&self) -> HostBy {
         let tables = [&self.weights, &self.rates, &self.caps, &self.ceils];
         let mut written = tables.into_iter().flat_map(BTreeMap::keys);
@@ -247,11 +251,11 @@ impl RawOptions {
         if are_named && !are_looked_up { HostBy::Auto } else { HostBy::Address }
     }
 
-    /// What a host is.
+    /// Returns host identity and lists.
     fn names(&self, kind: QueueKind) -> Result<Names, String> {
         let asked = self.read("--host-by", &self.host_by, host_by)?;
         if kind == QueueKind::Fifo && asked.is_some_and(|by| by != HostBy::Address) {
-            let why = "--queue fifo tells no hosts apart (expected address)";
+            let why = "not available with --queue fifo (expected address)";
             return Err(self.not_with("--host-by", &self.host_by, why));
         }
         let by = asked.unwrap_or_else(|| self.usual_host_by());
@@ -263,7 +267,7 @@ impl RawOptions {
             check_name(name).map_err(named)?;
             if words.is_empty() {
                 return Err(named(
-                    "is empty (expected addresses, prefixes, ranges or MACs)".into(),
+                    "list is empty (expected addresses, prefixes, ranges or MACs)".into(),
                 ));
             }
             let begin = written.len();
@@ -286,35 +290,38 @@ impl RawOptions {
                     let is_same = |(member, in_list, _): &&(HostMember, &String, &Word)| {
                         *member == of.of_host(0) && *in_list == name
                     };
-                    // Of a member that is given twice the second word.
+                    // If a member is given twice, the second word.
                     let word = written.iter().rfind(is_same).map(|(.., word)| *word);
                     let text = word.map_or("", Word::text);
                     (word, format!("names {name} {text:?}"))
                 };
                 let ((_, one), (word, other)) = (said(one), said(other));
-                Err(format!("{}{other}: has an address of {one} (expected one)", self.place(word)))
+                Err(format!(
+                    "{}{other}: overlaps with {one} (expected each address in one list)",
+                    self.place(word)
+                ))
             }
             Err(error) => Err(format!("names: {error}")),
         }
     }
 
-    /// What a packet is on the wire by overhead, minimum and framing.
-    pub(super) fn link_of_parts(&self) -> Result<Overhead, String> {
+    /// Returns the framing given by `--overhead`, `--mpu` and `--encoding`.
+    pub(super) fn framing_of_parts(&self) -> Result<Overhead, String> {
         let least = Overhead::MIN_OVERHEAD.into();
         let most = Overhead::MAX_OVERHEAD.into();
         let overhead = self.in_range("--overhead", &self.overhead, least..=most)?;
         let mpu = self.in_range("--mpu", &self.mpu, 0..=Overhead::MAX_MPU.into())?;
-        let framing = self.read("--framing", &self.framing, Framing::parse)?;
-        if overhead.is_none() && mpu.is_none() && framing.is_none() {
+        let encoding = self.read("--encoding", &self.encoding, Framing::parse)?;
+        if overhead.is_none() && mpu.is_none() && encoding.is_none() {
             return Ok(Overhead::RAW);
         }
         let overhead = i32::try_from(overhead.unwrap_or(0)).unwrap_or(0);
         let mpu = u32::try_from(mpu.unwrap_or(0)).unwrap_or(0);
-        let link = Overhead::new(framing.unwrap_or(Framing::None), overhead, mpu);
-        let link = link.map_err(|error| {
+        let framing = Overhead::new(encoding.unwrap_or(Framing::None), overhead, mpu);
+        let framing = framing.map_err(|error| {
             format!("{}--overhead: {error}", self.place(self.overhead.as_ref()))
         })?;
-        Ok(link.for_frames(ETHERNET_HEADER as u8))
+        Ok(framing.for_frames(ETHERNET_HEADER as u8))
     }
 
     fn weights(
@@ -325,7 +332,7 @@ impl RawOptions {
     ) -> Result<BTreeMap<Host, u32>, String> {
         if !self.weights.is_empty() && !matches!(kind, QueueKind::Drr | QueueKind::Qfq) {
             return Err(format!(
-                "{}weights: with --queue {} there are none (expected drr, qfq)",
+                "{}weights: not available with --queue {} (expected drr, qfq)",
                 self.place(self.weights.values().next()),
                 kind.word()
             ));
@@ -335,7 +342,7 @@ impl RawOptions {
             && !has_level_of_hosts(isolation)
         {
             return Err(format!(
-                "{}weights: with --queue drr --hosts {} hosts have no share of their own (expected lan, \
+                "{}weights: not available with --queue drr --hosts {} (expected lan, \
                  dual-srchost, dual-dsthost or triple-isolate)",
                 self.place(self.weights.values().next()),
                 hosts.word()
@@ -348,7 +355,7 @@ impl RawOptions {
             let option = format!("weights {address}");
             let weight = number(&option, word.text(), 1..=MAX_WEIGHT.into()).map_err(placed)?;
             if weights.insert(host, u32::try_from(weight).unwrap_or(1)).is_some() {
-                return Err(placed(format!("weights {address:?}: given twice (expected one)")));
+                return Err(placed(format!("weights {address:?}: given twice (expected once)")));
             }
         }
         Ok(weights)
@@ -356,9 +363,8 @@ impl RawOptions {
 
     fn rates(&self, hosts: HostMode, names: &Names) -> Result<BTreeMap<Host, Rate>, String> {
         match (self.rates.is_empty(), self.caps.values().next()) {
-            (false, caps @ Some(_)) => {
-                Err(self.place(caps) + "caps: the word is rates, and both are given (expected one)")
-            }
+            (false, caps @ Some(_)) => Err(self.place(caps)
+                + "[caps] is the old name of [rates], and both are given (expected [rates])"),
             (true, Some(_)) => self.of_hosts("caps", &self.caps, hosts, names),
             _ => self.of_hosts("rates", &self.rates, hosts, names),
         }
@@ -376,7 +382,7 @@ impl RawOptions {
                 && bits(rate) > bits(ceil)
             {
                 return Err(placed(format!(
-                    "ceils {address} {:?}: not accepted (expected its rate, {}, or more)",
+                    "ceils {address} {:?}: invalid value (expected its rate, {}, or more)",
                     word.text(),
                     rate_word(*rate)
                 )));
@@ -385,7 +391,7 @@ impl RawOptions {
         Ok(ceils)
     }
 
-    /// The rates of a table of hosts as a level of their own, which have one host on the LAN side.
+    /// Parses a table of rates per host, which requires isolated hosts on the LAN side.
     fn of_hosts(
         &self,
         table: &str,
@@ -395,7 +401,7 @@ impl RawOptions {
     ) -> Result<BTreeMap<Host, Rate>, String> {
         if !written.is_empty() && hosts != HostMode::Lan {
             return Err(format!(
-                "{}{table}: with --hosts {} there are none (expected --queue drr and --hosts lan)",
+                "{}{table}: not available with --hosts {} (expected --queue drr and --hosts lan)",
                 self.place(written.values().next()),
                 hosts.word()
             ));
@@ -407,24 +413,24 @@ impl RawOptions {
             let option = format!("{table} {address}");
             let rate = finite_rate(&option, word.text()).map_err(placed)?;
             if rates.insert(host, rate).is_some() {
-                return Err(placed(format!("{table} {address:?}: given twice (expected one)")));
+                return Err(placed(format!("{table} {address:?}: given twice (expected once)")));
             }
         }
         Ok(rates)
     }
 }
 
-/// Returns true if hosts share the link, and each host's flows its share.
+/// Returns true if the link is shared among hosts and each host's share among its flows.
 const fn has_level_of_hosts(isolation: Isolation) -> bool {
     matches!(isolation, Isolation::DualSrcHost | Isolation::DualDstHost | Isolation::TripleIsolate)
 }
 
-/// The host of which a table says something.
+/// Parses the host that a table entry is for.
 fn host(table: &str, written: &str, names: &Names) -> Result<Host, String> {
     let named = |why: String| format!("{table} {written:?}: {why}");
     let host = Host::parse(written).map_err(named)?;
     if let Some(name) = names.list_of(&host) {
-        return Err(named(format!("is on the list {name} (expected its name)")));
+        return Err(named(format!("is in list {name} (expected the name of the list)")));
     }
     names.never(&host).map_or(Ok(host), |why| Err(named(why)))
 }

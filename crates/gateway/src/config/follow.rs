@@ -1,4 +1,4 @@
-//! Rates that follow the line: between which rates, by whose answers, and by what arrives.
+//! Autorate options: ranges of rates, reflectors, and the estimate from arrivals.
 
 use core::net::IpAddr;
 
@@ -9,20 +9,19 @@ use crate::config::RawOptions;
 use crate::config::keywords::{LEAST_RATE, MOST_RATE, Switch, Words as _, finite_rate, rate_word};
 use crate::forward::queue::Heading;
 
-/// What is asked for of rates that follow the line. The base of a direction is its rate.
+/// Autorate settings. The base rate of a direction is its configured rate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Follow {
-    /// Addresses that are asked how long the way there and back takes: one at a time, the next if
-    /// it is silent.
+    /// Addresses to ping, one at a time; the next one is used if the current one is silent.
     pub(crate) reflectors: Vec<IpAddr>,
-    /// By answers, up and down.
+    /// Delay-based autorate for upload and download.
     pub(crate) by_delay: [Option<AutorateParams>; 2],
-    /// By arrivals, on the way down: the least and the greatest rate.
+    /// Arrival-based autorate of the download: minimum and maximum rate.
     pub(crate) by_arrivals: Option<(Rate, Rate)>,
 }
 
 impl Follow {
-    /// The greatest rate that a direction may have, where its rate follows the line.
+    /// Returns the highest rate that autorate may set for a direction.
     pub(crate) fn most(&self, heading: Heading) -> Option<Rate> {
         let by_delay = self.by_delay[heading as usize];
         let most = by_delay.and_then(|of| Rate::bits_per_second(of.ceiling_bps()).ok());
@@ -30,7 +29,7 @@ impl Follow {
         most.or(by_arrivals.map(|(_, most)| most))
     }
 
-    /// As it is said when it changes.
+    /// Returns the text for the log of changes.
     pub(crate) fn word(&self) -> String {
         let mut words: Vec<String> = self.reflectors.iter().map(IpAddr::to_string).collect();
         for (name, params) in ["up", "down"].into_iter().zip(self.by_delay) {
@@ -49,7 +48,7 @@ impl Follow {
     }
 }
 
-/// The most reflectors.
+/// Maximum number of reflectors.
 const MOST_REFLECTORS: usize = 16;
 
 impl RawOptions {
@@ -87,7 +86,7 @@ impl RawOptions {
             {
                 let word = if heading == Heading::Up { &self.up } else { &self.down };
                 let why = format!(
-                    "not available with {beside} (expected {LEAST_RATE} to {MOST_RATE}, as 10mbit)"
+                    "not available with {beside} (expected {LEAST_RATE} to {MOST_RATE}, such as 10mbit)"
                 );
                 return Err(self.not_with(&format!("--{}", heading.name()), word, &why));
             }
@@ -136,7 +135,7 @@ impl RawOptions {
             ));
         }
         if by_arrivals && follow.by_arrivals.is_none() {
-            let why = "not available without --down-min, below which the rate never is";
+            let why = "not available without --down-min";
             return Err(self.not_with("--autorate-ingress", &self.autorate_ingress, why));
         }
         if !is_on && let Some(word) = &self.autorate_delay {
@@ -150,12 +149,12 @@ impl RawOptions {
     }
 }
 
-/// Addresses with commas between them.
+/// Parses comma-separated addresses.
 fn reflectors(option: &str, word: &str) -> Result<Vec<IpAddr>, String> {
     let refused = || {
         format!(
-            "{option} {word:?}: not accepted (expected 1 to {MOST_REFLECTORS} addresses that \
-             answer ping, with commas between them, or off); none of one link only, as fe80::1 is"
+            "{option} {word:?}: invalid value (expected 1 to {MOST_REFLECTORS} comma-separated \
+             addresses that answer ping, or off; no link-local ones such as fe80::1)"
         )
     };
     if word == "off" {
@@ -168,19 +167,19 @@ fn reflectors(option: &str, word: &str) -> Result<Vec<IpAddr>, String> {
     };
     let all: Option<Vec<IpAddr>> = word.split(',').map(parse).collect();
     let all = all.filter(|all| all.len() <= MOST_REFLECTORS).ok_or_else(refused)?;
-    // The next one that is asked must be another one.
+    // The next address to ping must differ from the current one.
     let is_seen =
         |(at, address): &(usize, &IpAddr)| all.iter().take(*at).any(|seen| seen == *address);
     match all.iter().enumerate().find(is_seen) {
         Some((_, address)) => {
-            Err(format!("{option} {word:?}: has {address} twice (expected each address once)"))
+            Err(format!("{option} {word:?}: {address} is given twice (expected each address once)"))
         }
         None => Ok(all),
     }
 }
 
-/// Whether an address is of one link only, so that it is reached by way of an interface that is not
-/// told, or of all its hosts.
+/// Returns true for an address that is valid on one link only, so that an interface would be needed
+/// to reach it, or that is broadcast.
 const fn is_of_a_link(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_broadcast(),

@@ -1,5 +1,4 @@
-//! How frames are handled beside their order: acknowledgements, code points, drops, memory,
-//! lateness.
+//! Frame handling other than scheduling: acknowledgements, code points, drops, memory, late timers.
 
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Overhead, Rate, Shaper};
@@ -13,7 +12,7 @@ use crate::config::{RawOptions, Word};
 use crate::forward::queue::Heading;
 use crate::io::frame::ETHERNET_HEADER;
 
-/// Which directions something holds for.
+/// A set of directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Ways {
     #[default]
@@ -56,12 +55,12 @@ impl Words for AckFilter {
     ];
 }
 
-/// What a line makes good when the gateway is woken late.
+/// Catch-up allowed to the shaper after a late wakeup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Late {
-    /// So much time.
+    /// Limited in time.
     CatchUp(Nanos),
-    /// So many bytes, whatever the rate.
+    /// Limited in bytes, whatever the rate.
     Burst(u32),
 }
 
@@ -79,7 +78,7 @@ impl Late {
         }
     }
 
-    /// As it is said when it changes.
+    /// Returns the text for the log of changes.
     pub(crate) fn word(self) -> String {
         match self {
             Self::CatchUp(span) => format!("{} ms", span.0 / 1_000_000),
@@ -88,30 +87,29 @@ impl Late {
     }
 }
 
-/// How frames are handled in both directions, as it was written.
+/// Frame handling as configured, for both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Handling {
-    /// Of what hosts send up the line.
+    /// Applies to uploads only.
     pub(crate) ack_filter: AckFilter,
     pub(crate) wash: Ways,
-    /// Whether frames of several packets are cut when they come.
+    /// True if frames of several packets are segmented on arrival.
     pub(crate) splits_gso: bool,
-    /// On the way down, where the line comes before the gateway.
+    /// Applies to downloads only, where the link is before the gateway.
     pub(crate) is_ingress: bool,
-    /// Whether a host has one share in all tins together.
+    /// True if a host has one share across all tins.
     pub(crate) hosts_across_tins: bool,
     pub(crate) memory_limit: Option<MemoryLimit>,
     pub(crate) late: Late,
-    /// None where there is one tin.
+    /// `None` for a single tin.
     pub(crate) tins: Option<TinPlan>,
     pub(crate) tin_by: TinBy,
-    /// Which bits of a mark name the tin.
+    /// Bits of the firewall mark that select the tin.
     pub(crate) fwmark: Fwmark,
 }
 
 impl Handling {
-    /// What this means for one direction, which has this rate at most, where the other ends are so
-    /// far away.
+    /// Returns the frame handling of one direction with this maximum rate and round-trip time.
     pub(crate) fn of(&self, heading: Heading, rate: Rate, rtt: Rtt) -> Treatment {
         let is_up = heading == Heading::Up;
         Treatment {
@@ -130,26 +128,26 @@ impl Handling {
     }
 }
 
-/// How frames are handled in one direction.
+/// Frame handling of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Treatment {
     pub(crate) ack_filter: AckFilter,
     pub(crate) is_washed: bool,
-    /// Whether frames of several packets are cut when they come.
+    /// True if frames of several packets are segmented on arrival.
     pub(crate) splits_gso: bool,
     pub(crate) is_ingress: bool,
-    /// Whether a host has one share in all tins together.
+    /// True if a host has one share across all tins.
     pub(crate) hosts_across_tins: bool,
-    /// The greatest rate that the direction may have, for limits by the rate.
+    /// Highest rate that the direction may have, for limits derived from the rate.
     pub(crate) greatest_rate: Rate,
-    /// In bytes of the buffers that frames lie in.
+    /// Limit of the buffers of queued frames in bytes.
     pub(crate) memory_limit: Option<u32>,
     pub(crate) late: Late,
-    /// None where there is one tin.
+    /// `None` for a single tin.
     pub(crate) tins: Option<TinPlan>,
-    /// Which header names the tin.
+    /// Header field that selects the tin.
     pub(crate) tin_by: TinBy,
-    /// Which bits of a mark name the tin.
+    /// Bits of the firewall mark that select the tin.
     pub(crate) fwmark: Fwmark,
 }
 
@@ -161,13 +159,13 @@ impl Default for Treatment {
 }
 
 impl Treatment {
-    /// The tins, which may be one.
+    /// Returns the tins, possibly a single one.
     pub(crate) fn tins(&self) -> TinPlan {
         self.tins.unwrap_or(TinMode::BestEffort.plan())
     }
 }
 
-/// Tins in the words that they are read from.
+/// Formats tins as the keywords that they are parsed from.
 pub(crate) fn tins_word(tins: Option<TinPlan>) -> String {
     let Some(plan) = tins else { return TinMode::BestEffort.word().to_owned() };
     let mut settings = QueueSettings::NONE;
@@ -175,28 +173,28 @@ pub(crate) fn tins_word(tins: Option<TinPlan>) -> String {
     settings.to_string()
 }
 
-/// A round-trip time in the words that it is read from: `regional`, or `20ms`.
+/// Formats a round-trip time as parsed: `regional`, or `20ms`.
 pub(crate) fn rtt_word(rtt: Rtt) -> String {
     rtt.to_string()
 }
 
-/// A round-trip time: a word for it, or a time with its unit. Without a unit `tc` reads
-/// microseconds, and milliseconds would be meant.
+/// Parses a round-trip time: a keyword, or a time with its unit. The unit is required because `tc`
+/// reads microseconds where users mean milliseconds.
 pub(super) fn rtt(option: &str, word: &str) -> Result<Rtt, String> {
     word.parse().map_err(|_| {
         if !word.is_empty() && word.bytes().all(|digit| digit.is_ascii_digit()) {
-            return format!("{option} {word:?}: has no unit (expected such as {word}ms)");
+            return format!("{option} {word:?}: missing unit (expected for example {word}ms)");
         }
         let presets: Vec<&str> = Rtt::PRESETS.iter().map(|(word, _)| *word).collect();
         let presets = presets.join(", ");
         format!(
-            "{option} {word:?}: not accepted (expected {presets}, or 20480ns to 8589934591ns, \
-             as 30ms); for ends beyond that --aqm none"
+            "{option} {word:?}: invalid value (expected {presets}, or 20480ns to 8589934591ns, \
+             such as 30ms); for longer round trips use --aqm none"
         )
     })
 }
 
-/// A memory limit as it is said when it changes.
+/// Formats a memory limit for the log of changes.
 pub(crate) fn memory_word(limit: Option<MemoryLimit>) -> String {
     match limit {
         None => "off".to_owned(),
@@ -206,12 +204,11 @@ pub(crate) fn memory_word(limit: Option<MemoryLimit>) -> String {
     }
 }
 
-/// How late a timer may be, in milliseconds, without the line losing time, if nothing is said: what
-/// a busy home router keeps a process waiting.
+/// Default of `--catch-up` in milliseconds: how long a busy home router keeps a process waiting.
 const DEFAULT_CATCH_UP: i64 = 10;
-/// The most bytes that may follow at once.
+/// Maximum of `--burst` in bytes.
 const MOST_BURST: i64 = 1 << 30;
-/// The word for a memory limit by the rate.
+/// Keyword for a memory limit derived from the rate.
 const BY_RATE: &str = "by-rate";
 
 impl RawOptions {
@@ -224,9 +221,8 @@ impl RawOptions {
                 "--ack-filter",
                 &self.ack_filter,
                 &format!(
-                    "not available with --queue fifo (expected off); the filter looks at the \
-                     last {} packets of a queue, and there \
-                     those of all flows stand in one",
+                    "not available with --queue fifo (expected off); the filter only searches the \
+                     last {} packets of a queue, which in a FIFO belong to all flows",
                     AckFilter::REACH
                 ),
             ));
@@ -248,7 +244,7 @@ impl RawOptions {
         })
     }
 
-    /// The tins, if there are several.
+    /// Returns the tins if there are several.
     fn tins(&self, kind: QueueKind) -> Result<Option<TinPlan>, String> {
         let plan = self.read("--tins", &self.tins, tins)?.filter(|plan| plan.count() > 1);
         if plan.is_none() || kind == QueueKind::Drr {
@@ -258,7 +254,8 @@ impl RawOptions {
         Err(self.not_with("--tins", &self.tins, &why))
     }
 
-    /// Whether a host has one share in all tins. There must be several, and hosts above flows.
+    /// Returns true if a host has one share across all tins. Requires several tins and host
+    /// isolation above flows.
     fn hosts_across_tins(&self, tins: Option<TinPlan>, hosts: HostMode) -> Result<bool, String> {
         let option = ("--hosts-across-tins", &self.hosts_across_tins);
         if self.read(option.0, option.1, Switch::parse)? != Some(Switch::On) {
@@ -283,7 +280,7 @@ impl RawOptions {
         Ok(true)
     }
 
-    /// Which header names a tin.
+    /// Returns the header field that selects a tin.
     fn tin_by(&self, tins: Option<TinPlan>) -> Result<TinBy, String> {
         let tin_by = self.read("--tin-by", &self.tin_by, <TinBy as Words>::parse)?;
         match (tin_by.unwrap_or_default(), tins) {
@@ -295,7 +292,7 @@ impl RawOptions {
         }
     }
 
-    /// Which bits of a mark name a tin. A TAP gives no marks.
+    /// Returns the bits of the firewall mark that select a tin. TAP devices have no marks.
     fn fwmark(&self, tins: Option<TinPlan>) -> Result<Fwmark, String> {
         let fwmark = self.read("--fwmark", &self.fwmark, fwmark)?.unwrap_or(Fwmark::NONE);
         let is_tap = self.io.as_ref().is_some_and(|io| io.text() == Io::Tap.word());
@@ -309,7 +306,7 @@ impl RawOptions {
             Some(_) if is_tap => Err(self.not_with(
                 "--fwmark",
                 &self.fwmark,
-                "not available with --io tap (expected 0); a TAP gives no marks",
+                "not available with --io tap (expected 0); TAP devices have no marks",
             )),
             Some(_) => Ok(fwmark),
         }
@@ -323,7 +320,7 @@ impl RawOptions {
             (Some(_), Some(_)) => Err(self.not_with(
                 "--burst",
                 &self.burst,
-                "not available with --catch-up (expected one of them)",
+                "not available with --catch-up (expected one of the two)",
             )),
             (None, Some(bytes)) => Ok(Late::Burst(u32::try_from(bytes).unwrap_or(0))),
             (Some(millis), None) => Ok(Late::CatchUp(Nanos::from_millis(millis.unsigned_abs()))),
@@ -331,39 +328,38 @@ impl RawOptions {
         }
     }
 
-    /// What a packet is on the wire. Frames are counted as they are unless something is said of the
-    /// link.
-    pub(super) fn line(&self) -> Result<Overhead, String> {
-        let parts = [&self.overhead, &self.mpu, &self.framing];
-        let link = self.read("--link", &self.link, |option, words| {
-            let link = Overhead::from_keywords(words, ETHERNET_HEADER as u8);
-            link.map_err(|why| format!("{option} {words:?}: {why}"))
+    /// Returns the framing of the link. Without options for it, frames count with their own length.
+    pub(super) fn framing(&self) -> Result<Overhead, String> {
+        let parts = [&self.overhead, &self.mpu, &self.encoding];
+        let framing = self.read("--framing", &self.framing, |option, words| {
+            let framing = Overhead::from_keywords(words, ETHERNET_HEADER as u8);
+            framing.map_err(|why| format!("{option} {words:?}: {why}"))
         })?;
-        match link {
+        match framing {
             Some(_) if parts.iter().any(|part| part.is_some()) => Err(self.not_with(
-                "--link",
-                &self.link,
-                "not available with --overhead, --mpu and --framing, which are words of it \
-                 (expected one or the others)",
+                "--framing",
+                &self.framing,
+                "not available with --overhead, --mpu and --encoding (expected keywords for them in \
+                 --framing, such as \"overhead 44 mpu 96 atm\")",
             )),
-            Some(link) => Ok(link),
-            None => self.link_of_parts(),
+            Some(framing) => Ok(framing),
+            None => self.framing_of_parts(),
         }
     }
 
-    /// What is wrong with a word beside others.
+    /// Formats an error about an option that conflicts with others.
     pub(super) fn not_with(&self, option: &str, word: &Option<Word>, why: &str) -> String {
         let text = word.as_ref().map_or("", Word::text);
         format!("{}{option} {text:?}: {why}", self.place(word.as_ref()))
     }
 }
 
-/// Tins in the words of a queue's settings, and no other words.
+/// Parses keywords for tins, and no other keywords of a queue's settings.
 fn tins(option: &str, words: &str) -> Result<TinPlan, String> {
     let expected = "(expected besteffort, precedence, diffserv3, diffserv4, diffserv8, \
                     or tins of your own such as \"tin rest tin calls share 1/4 map EF calls\")";
     let why = match (QueueSettings::from_words(words), other_than_tins(words)) {
-        // The words of a whole queue are known there, and no other ones here.
+        // The library suggests keywords of a whole queue; here only those for tins are accepted.
         (
             Err(SettingsError {
                 offset, word, problem: SettingsProblem::Unknown { nearest }, ..
@@ -371,25 +367,25 @@ fn tins(option: &str, words: &str) -> Result<TinPlan, String> {
             _,
         ) => {
             let meant = nearest.map_or(String::new(), |word| format!("; did you mean `{word}`?"));
-            format!("at byte {offset}, `{word}`: no such word{meant} {expected}")
+            format!("at byte {offset}, `{word}`: unknown keyword{meant} {expected}")
         }
         (Err(error), None) => error.to_string(),
         (Err(error), Some(_)) if !is_of_the_sum(&error) => error.to_string(),
-        (_, Some(word)) => format!("`{word}` says nothing of tins {expected}"),
+        (_, Some(word)) => format!("`{word}` is not a keyword for tins {expected}"),
         (Ok(settings), None) => match settings.tins {
             Some(plan) => return Ok(plan),
-            None => format!("not accepted {expected}"),
+            None => format!("invalid value {expected}"),
         },
     };
     Err(format!("{option} {words:?}: {why}"))
 }
 
-/// Whether it is the fault of all tins together, and of no single word.
+/// Returns true if the error concerns all tins together and no single keyword.
 const fn is_of_the_sum(error: &SettingsError) -> bool {
     matches!(error.problem, SettingsProblem::Tins(TinPlanError::Crowded { .. }))
 }
 
-/// The first of `words`, those of a queue's settings, that says something else than tins.
+/// Returns the first of `words`, keywords of a queue's settings, that is not about tins.
 fn other_than_tins(words: &str) -> Option<&str> {
     let mut words = words.split_ascii_whitespace();
     while let Some(word) = words.next() {
@@ -404,7 +400,7 @@ fn other_than_tins(words: &str) -> Option<&str> {
     None
 }
 
-/// A mask of bits, as `tc` writes it.
+/// Parses a bit mask as `tc` writes it.
 fn fwmark(option: &str, word: &str) -> Result<Fwmark, String> {
     let words = format!("fwmark {word}");
     let settings =
@@ -412,18 +408,18 @@ fn fwmark(option: &str, word: &str) -> Result<Fwmark, String> {
     let mask = settings.and_then(|settings| settings.fwmark);
     mask.map(Fwmark::new).ok_or_else(|| {
         format!(
-            "{option} {word:?}: not accepted (expected masks of bits from 0 to 0xffffffff, \
-             as 255 or 0xff)"
+            "{option} {word:?}: invalid value (expected a bit mask from 0 to 0xffffffff, \
+             such as 255 or 0xff)"
         )
     })
 }
 
-/// The bits of a mark that name a tin, as they are said; empty if there are none.
+/// Formats the bits of a mark that select a tin; empty if there are none.
 pub(crate) fn fwmark_word(fwmark: Fwmark) -> String {
     if fwmark == Fwmark::NONE { String::new() } else { format!("{:#x}", fwmark.mask()) }
 }
 
-/// Reads a size as `tc` writes it, or `by-rate`.
+/// Parses a size as `tc` writes it, or `by-rate`.
 pub(super) fn size(word: &str) -> Option<MemoryLimit> {
     let words = format!("memlimit {word}");
     let settings =
@@ -431,11 +427,11 @@ pub(super) fn size(word: &str) -> Option<MemoryLimit> {
     settings?.memory_limit
 }
 
-/// A memory limit: `by-rate`, or a size as `tc` writes it.
+/// Parses a memory limit: `by-rate`, or a size as `tc` writes it.
 fn memory_limit(option: &str, word: &str) -> Result<MemoryLimit, String> {
     size(word).ok_or_else(|| {
         format!(
-            "{option} {word:?}: not accepted (expected {BY_RATE}, or 1 to {} bytes, as 4mb, 512kb, \
+            "{option} {word:?}: invalid value (expected {BY_RATE}, or 1 to {} bytes, such as 4mb, 512kb, \
              300000)",
             u32::MAX
         )

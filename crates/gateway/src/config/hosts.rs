@@ -1,5 +1,4 @@
-//! What a host is: what tells hosts of the LAN side apart, and lists of addresses that are one
-//! host.
+//! Host identity on the LAN side, and lists of addresses that count as one host.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -8,27 +7,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::config::keywords::digits;
 use freeboard::flowhash::{HostBy, HostError, HostKey, HostMap, HostMember, PrefixLengths};
 
-/// A host, or hosts, of which a table says something.
+/// The key of an entry in a table of hosts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Host {
     Address(IpAddr),
-    /// Each host in it: an address without bits behind the prefix.
+    /// Each host in the prefix: an address without bits after the prefix.
     Prefix(IpAddr, u8),
     Mac([u8; 6]),
     Vlan([u16; 2]),
     Named(String),
 }
 
-/// What may stand in a table of hosts.
-const WRITTEN: &str = "not accepted (expected an address, a prefix such as fd00::/64, a MAC, \
-                       vlan N, or one of [names])";
-/// The longest name of a list, in letters.
+/// Error for an invalid key in a table of hosts.
+const WRITTEN: &str = "invalid value (expected an address, a prefix such as fd00::/64, a MAC, \
+                       vlan N, or a name from [names])";
+/// Maximum length of a list's name in characters.
 const LONGEST_NAME: usize = 32;
-/// The words of `--host-by`.
+/// Values of `--host-by`.
 const HOST_BY: &str = "auto, address, mac, vlan, prefix, or prefix/V4/V6 such as prefix/32/56";
 
 impl Host {
-    /// Reads what is written in a table; what is nothing else is a name.
+    /// Parses the key of a table entry; anything that is nothing else is a name.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if let Ok(address) = text.parse() {
             return Ok(Self::Address(address));
@@ -41,7 +40,7 @@ impl Host {
             let tag = |text: &str| digits(text)?.parse().ok().filter(|tag: &u16| *tag < 4_096);
             let tags = tag(outer).zip(tag(inner)).map(|(outer, inner)| Self::Vlan([outer, inner]));
             return tags.ok_or_else(|| {
-                "not accepted (expected vlan 0 to vlan 4095, and vlan N.N)".to_owned()
+                "invalid value (expected vlan 0 to vlan 4095, and vlan N.N)".to_owned()
             });
         }
         if let Some((address, len)) = text.split_once('/') {
@@ -59,7 +58,7 @@ impl Host {
         Ok(Self::Named(text.to_owned()))
     }
 
-    /// The host of this address, the first of a prefix where prefixes tell hosts apart.
+    /// Returns the host of this address, or its prefix if hosts are identified by prefix.
     pub(crate) const fn of_address(address: IpAddr, by: HostBy) -> Self {
         let (most, len) = match (address, by) {
             (IpAddr::V4(_), HostBy::Prefix(lengths)) => (32, lengths.v4()),
@@ -69,8 +68,8 @@ impl Host {
         if len < most { Self::Prefix(address, len) } else { Self::Address(address) }
     }
 
-    /// The key of a host that is told apart as this, and how many bits of it count: all of an
-    /// address.
+    /// Returns the key that packets of this host have, and the number of significant bits: all of
+    /// an address, 0 for other kinds.
     fn key(&self, names: &Names) -> Option<(HostKey, u8)> {
         Some(match self {
             Self::Address(address) => (key_of(*address), if address.is_ipv4() { 32 } else { 128 }),
@@ -104,7 +103,7 @@ fn key_of(address: IpAddr) -> HostKey {
     }
 }
 
-/// Six bytes as they are written.
+/// Parses six bytes in hexadecimal.
 fn mac(text: &str) -> Option<[u8; 6]> {
     let mut mac = [0; 6];
     let mut bytes = text.split(':');
@@ -125,7 +124,7 @@ fn member_of_prefix(address: IpAddr, len: u8) -> Result<HostMember, String> {
     member.map_err(|error| error.to_string())
 }
 
-/// A member of a list as it is written.
+/// Parses a member of a list.
 pub(crate) fn member(text: &str) -> Result<HostMember, String> {
     if let Some((first, last)) = text.split_once('-') {
         let member = match (first.parse(), last.parse()) {
@@ -136,7 +135,9 @@ pub(crate) fn member(text: &str) -> Result<HostMember, String> {
                 HostMember::v6_range(first.octets(), last.octets(), 0)
             }
             _ => {
-                return Err("not accepted (expected a range such as 10.0.0.8-10.0.0.15)".to_owned());
+                return Err(
+                    "invalid value (expected a range such as 10.0.0.8-10.0.0.15)".to_owned()
+                );
             }
         };
         return member.map_err(|error| error.to_string());
@@ -147,13 +148,13 @@ pub(crate) fn member(text: &str) -> Result<HostMember, String> {
         Host::Prefix(address, len) => member_of_prefix(address, len),
         Host::Mac(mac) => Ok(HostMember::mac(mac, 0)),
         Host::Vlan(_) | Host::Named(_) => {
-            Err("not accepted (expected an address, a prefix, a range of addresses or a MAC)"
+            Err("invalid value (expected an address, a prefix, a range of addresses or a MAC)"
                 .to_owned())
         }
     }
 }
 
-/// Whether a list may have this name: it must be told from everything else that stands in a table.
+/// Checks that a list may have this name: it must differ from any other kind of key.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let fits = !name.is_empty()
         && name.chars().count() <= LONGEST_NAME
@@ -164,13 +165,13 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "not accepted (expected 1 to {LONGEST_NAME} letters, digits, - and _, and no address)"
+        "invalid value (expected 1 to {LONGEST_NAME} letters, digits, - and _, and no address)"
     ))
 }
 
-/// What tells hosts apart that are on no list.
+/// Parses `--host-by`, the identity of hosts that are in no list.
 pub(crate) fn host_by(option: &str, word: &str) -> Result<HostBy, String> {
-    let refused = || format!("{option} {word:?}: not accepted (expected {HOST_BY})");
+    let refused = || format!("{option} {word:?}: invalid value (expected {HOST_BY})");
     Ok(match word {
         "auto" => HostBy::Auto,
         "address" => HostBy::Address,
@@ -188,7 +189,7 @@ pub(crate) fn host_by(option: &str, word: &str) -> Result<HostBy, String> {
     })
 }
 
-/// As it is written.
+/// Formats a host identity the way it is parsed.
 pub(crate) fn host_by_word(by: HostBy) -> String {
     match by {
         HostBy::Auto => "auto".to_owned(),
@@ -200,19 +201,19 @@ pub(crate) fn host_by_word(by: HostBy) -> String {
     }
 }
 
-/// A list of addresses that are one host.
+/// A list of addresses that count as one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct List {
     number: u16,
     members: Vec<HostMember>,
 }
 
-/// What a host is.
+/// Host identity and lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
     pub(crate) by: HostBy,
     lists: BTreeMap<String, List>,
-    /// Of all lists, once they are there.
+    /// Lookup table of all lists, once they are complete.
     table: Option<HostMap<Vec<HostMember>>>,
 }
 
@@ -221,7 +222,7 @@ impl Names {
         Self { by, lists: BTreeMap::new(), table: None }
     }
 
-    /// A list more. False if there are as many as have numbers.
+    /// Adds a list. Returns false if all 65,536 numbers are taken.
     #[must_use]
     pub(crate) fn add(&mut self, name: &str, members: &[HostMember]) -> bool {
         let Ok(number) = u16::try_from(self.lists.len()) else { return false };
@@ -230,12 +231,11 @@ impl Names {
         true
     }
 
-    /// The same lists, each with the number that the list of its name has in `before`: hosts that
-    /// are queued stay the hosts that they were.
+    /// Renumbers the lists so that each keeps the number that a list of its name has in `before`.
+    /// Hosts with queued packets keep their identity.
     pub(crate) fn numbered_as(self, before: &Self) -> Self {
         let old: BTreeSet<u16> = before.lists.values().map(|list| list.number).collect();
-        // A number that no list had, as long as there is one: a packet that is queued may have that
-        // of a list that is gone.
+        // Prefer numbers that no list had: a queued packet may carry the number of a removed list.
         let unused = (0..=u16::MAX).filter(|number| !old.contains(number));
         let gone = before.lists.iter().filter(|(name, _)| !self.lists.contains_key(*name));
         let mut numbers = unused.chain(gone.map(|(_, list)| list.number));
@@ -253,34 +253,34 @@ impl Names {
             (name, List { number, members })
         });
         let renumbered = Self { by: self.by, lists: lists.collect(), table: None };
-        // The same members as before.
+        // Cannot fail: the members are unchanged.
         let table = renumbered.map().ok();
         Self { table, ..renumbered }
     }
 
-    /// The table in which packets find their hosts.
+    /// Builds the table in which packets find their hosts.
     pub(crate) fn map(&self) -> Result<HostMap<Vec<HostMember>>, HostError> {
         let members = self.lists.values().flat_map(|list| &list.members).copied().collect();
         HostMap::new(self.by, members)
     }
 
-    /// All lists are there.
+    /// Completes the lists by building the lookup table.
     pub(crate) fn finish(&mut self) -> Result<(), HostError> {
         self.table = Some(self.map()?);
         Ok(())
     }
 
-    /// The name of a list, by its number.
+    /// Returns the name of a list by its number.
     pub(crate) fn name(&self, number: u16) -> &str {
         let list = self.lists.iter().find(|(_, list)| list.number == number);
-        list.map_or("a list that is gone", |(name, _)| name)
+        list.map_or("removed list", |(name, _)| name)
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
         self.lists.contains_key(name)
     }
 
-    /// How many members a list has.
+    /// Returns the members of each list.
     pub(crate) fn sizes(&self) -> BTreeMap<Host, Vec<HostMember>> {
         let members = |list: &List| {
             let members = list.members.iter().map(|member| member.of_host(0));
@@ -290,7 +290,7 @@ impl Names {
         lists.map(|(name, list)| (Host::Named(name.clone()), members(list))).collect()
     }
 
-    /// Why hosts are never told apart as `host` says, if so.
+    /// Returns the reason if no packet can ever count for `host` under this host identity.
     pub(crate) fn never(&self, host: &Host) -> Option<String> {
         let word = host_by_word(self.by);
         let with = |accepted: &str| {
@@ -327,8 +327,8 @@ impl Names {
         }
     }
 
-    /// The list that this host is on, or the first that the hosts of a prefix are on if each of
-    /// them is on one: of which a table should say it by its name.
+    /// Returns the list that contains this host, or for a prefix the first list if every host of
+    /// the prefix is in a list. A table must then use the list's name.
     pub(crate) fn list_of(&self, host: &Host) -> Option<&str> {
         let (key, _) = match host {
             Host::Address(_) | Host::Mac(_) => host.key(self)?,
@@ -343,12 +343,11 @@ impl Names {
     }
 }
 
-/// Something of hosts, found by the host that a packet counts for: of several prefixes that a host
-/// is in, that of the longest.
+/// Values by host. A host in several prefixes has the value of the longest one.
 #[derive(Clone, Debug)]
 pub(crate) struct ByHost<T> {
     found: BTreeMap<(HostKey, u8), T>,
-    /// The lengths of prefixes, the longest first: 33 and 129 at most.
+    /// Lengths of prefixes, longest first: at most 33 and 129.
     v4_lengths: Vec<u8>,
     v6_lengths: Vec<u8>,
 }
@@ -360,7 +359,7 @@ impl<T> Default for ByHost<T> {
 }
 
 impl<T> ByHost<T> {
-    /// `all` by the keys that hosts have with these names.
+    /// Stores `all` under the keys that packets of these hosts have.
     pub(crate) fn new(names: &Names, all: impl IntoIterator<Item = (Host, T)>) -> Self {
         let keyed = all.into_iter().filter_map(|(host, what)| Some((host.key(names)?, what)));
         let found: BTreeMap<(HostKey, u8), T> = keyed.collect();
@@ -374,8 +373,8 @@ impl<T> ByHost<T> {
         Self { found, v4_lengths, v6_lengths }
     }
 
-    /// What `of` makes, for each host or prefix, of what is said of it and of the prefixes that it
-    /// is in, the longest first.
+    /// Applies `of` to each host or prefix, with its value and those of the prefixes that contain
+    /// it, longest first.
     pub(crate) fn map<U>(&self, of: impl Fn(&mut dyn Iterator<Item = &T>) -> U) -> ByHost<U> {
         let made =
             self.found.keys().map(|&(host, len)| ((host, len), of(&mut self.within(host, len))));
@@ -387,12 +386,13 @@ impl<T> ByHost<T> {
         self.found.is_empty()
     }
 
-    /// What is said of this host. Cost: a search for each length of a prefix that is named.
+    /// Returns the value for this host. Cost: one search per distinct prefix length.
     pub(crate) fn get(&self, host: HostKey) -> Option<&T> {
         self.within(host, u8::MAX).next()
     }
 
-    /// What is said of the prefixes of up to `most` bits that this host is in, the longest first.
+    /// Returns the values of the prefixes of at most `most` bits that contain this host, longest
+    /// first.
     fn within(&self, host: HostKey, most: u8) -> impl Iterator<Item = &T> {
         let lengths: &[u8] = match host {
             HostKey::V4(_) => &self.v4_lengths,
@@ -414,7 +414,7 @@ impl<T> ByHost<T> {
 mod tests {
     use super::*;
 
-    /// Goal: a host is read as it is said, and each kind as itself.
+    /// Goal: each kind of host is parsed as itself and printed the way it is parsed.
     #[test]
     fn hosts_are_read_as_they_are_said() {
         for text in [
@@ -464,8 +464,8 @@ mod tests {
         }
     }
 
-    /// Goal: of nested prefixes the longest counts. Method: every address of 10.0.0.0/28, against a
-    /// look at all.
+    /// Goal: the longest of nested prefixes counts. Method: every address of 10.0.0.0/28 against
+    /// expected prefixes.
     #[test]
     fn the_longest_prefix_counts() {
         let written = ["0.0.0.0/0", "10.0.0.0/29", "10.0.0.4/30", "10.0.0.5", "fd00::/64", "tv"];
@@ -491,8 +491,8 @@ mod tests {
         assert_eq!(found.get(HostKey::NotIp), None);
     }
 
-    /// Goal: a prefix whose hosts are all on lists is found, and one with a host that is on none is
-    /// not. Method: every prefix in 10.0.0.0/28 beside a look at each address.
+    /// Goal: a prefix is found if and only if all its hosts are in lists. Method: every prefix in
+    /// 10.0.0.0/28 against a lookup of each address.
     #[test]
     fn a_prefix_whose_hosts_are_all_listed_is_found() {
         let mut names = Names::new(HostBy::Address);
@@ -519,10 +519,9 @@ mod tests {
         assert_eq!(names.list_of(&Host::parse("11.0.0.0/8").unwrap()), None);
     }
 
-    /// Goal: numbers of lists that are gone are given to others when there are no others left, at
-    /// once and in time that grows with the lists and not with their square. Method: 40,000 lists,
-    /// and 40,000 others three times; each list has a number of its own, and those that stay keep
-    /// theirs.
+    /// Goal: numbers of removed lists are reused when no others are left, in time linear in the
+    /// number of lists. Method: 40,000 lists replaced by 40,000 others three times; every list has
+    /// its own number, and lists that stay keep theirs.
     #[test]
     fn forty_thousand_lists_may_change_places_with_others() {
         let lists = |round: u32| {

@@ -1,4 +1,4 @@
-//! Options without effect beside the others: each is logged once.
+//! Hints about options that have no effect in combination with the others; each is logged once.
 
 use freeboard::flowhash::HostBy;
 use freeboard::shaper::Rate;
@@ -9,44 +9,52 @@ use crate::config::keywords::{HostMode, Io, Limit, QueueKind, Words as _};
 use crate::config::{Config, RawOptions, Word};
 
 impl RawOptions {
-    /// Names the options that have no effect in `config`, which they led to.
+    /// Returns hints about options without effect in `config`, which was built from them.
     pub(super) fn idle(&self, config: &Config) -> Vec<String> {
         let share = &config.share;
         let queue = format!("--queue {}", share.kind.word());
         let hosts = format!("--hosts {}", share.hosts.word());
-        // Hosts have neither a share of their own nor a weight of their flows.
+        // Neither do hosts have a share, nor their flows a weight.
         let no_hosts = match (share.kind, share.hosts) {
             (QueueKind::Fifo, _) => Some(queue.clone()),
             (_, HostMode::By(Isolation::Flows)) if config.weights.is_empty() => Some(hosts),
             _ => None,
         };
         let only_reports =
-            no_hosts.map(|with| format!("with {with} only reports tell hosts apart"));
-        // A translated address says nothing of a card or a VLAN.
+            no_hosts.map(|with| format!("no effect with {with}, except on statistics"));
+        // A translated address does not reveal a network card or a VLAN.
         let by = config.names.by;
-        let by_frame = (matches!(by, HostBy::Mac | HostBy::Vlan) && self.names.is_empty())
-            .then(|| format!("no effect with --host-by {}: it reads the frame", host_by_word(by)));
+        let by_frame =
+            (matches!(by, HostBy::Mac | HostBy::Vlan) && self.names.is_empty()).then(|| {
+                format!(
+                    "no effect with --host-by {}, which reads the frame header",
+                    host_by_word(by)
+                )
+            });
         let no_nat = only_reports.clone().or(by_frame);
         let in_fifo = (share.kind == QueueKind::Fifo).then(|| {
             format!(
-                "with {queue} packets wait in the FIFO in place of the modem, as long as before: the rate follows the link, \
-                 and no delay becomes less"
+                "no lower delay with {queue}: the rate follows the link, but packets wait in the FIFO \
+                 instead of the modem"
             )
         });
         let by_rate = share.limit == Limit::ByRate
             || config.handling.memory_limit == Some(MemoryLimit::ByRate);
         let no_aqm = (share.aqm == AqmKind::None && !by_rate).then(|| {
-            format!("no effect with {queue} --aqm none: it sets the AQM and limits by the rate")
+            format!(
+                "no effect with {queue} --aqm none: it only sets the AQM and limits by the rate"
+            )
         });
         let is_free = [config.up, config.down].map(|rate| rate == Rate::UNLIMITED);
         let no_rate =
             (is_free == [true; 2]).then(|| "no effect: --up and --down are unlimited".to_owned());
-        // Rates and ceilings of hosts count what a packet is on the link.
+        // Rates and ceilings of hosts count bytes on the link.
         let of_hosts = !config.rates.is_empty() || !config.ceils.is_empty();
-        let no_link = no_rate.clone().filter(|_| !of_hosts);
+        let no_framing = no_rate.clone().filter(|_| !of_hosts);
         let no_ingress = is_free[1].then(|| "no effect: --down is unlimited".to_owned());
-        let tap = (config.io == Io::Tap)
-            .then(|| "no effect with --io tap: the kernel has cut such frames already".to_owned());
+        let tap = (config.io == Io::Tap).then(|| {
+            "no effect with --io tap: the kernel has already segmented such frames".to_owned()
+        });
         let no_stats = config.stats.is_none().then(|| "no effect without --stats".to_owned());
         let is_on = |word: &Option<Word>| word.clone().filter(|word| word.text() != "off");
         let options: [(&str, Option<Word>, &Option<String>); 14] = [
@@ -55,15 +63,15 @@ impl RawOptions {
             ("--autorate", is_on(&self.autorate), &in_fifo),
             ("--autorate-ingress", is_on(&self.autorate_ingress), &in_fifo),
             ("--rtt", self.rtt.clone(), &no_aqm),
-            ("--link", self.link.clone(), &no_link),
-            ("--overhead", self.overhead.clone(), &no_link),
-            ("--mpu", self.mpu.clone(), &no_link),
-            ("--framing", self.framing.clone(), &no_link),
+            ("--framing", self.framing.clone(), &no_framing),
+            ("--overhead", self.overhead.clone(), &no_framing),
+            ("--mpu", self.mpu.clone(), &no_framing),
+            ("--encoding", self.encoding.clone(), &no_framing),
             ("--catch-up", self.catch_up.clone(), &no_rate),
             ("--burst", self.burst.clone(), &no_rate),
             ("--ingress", is_on(&self.ingress), &no_ingress),
             ("--split-gso", self.split_gso.clone(), &tap),
-            ("--stats-every", self.stats_every.clone(), &no_stats),
+            ("--stats-interval", self.stats_interval.clone(), &no_stats),
         ];
         let said = options.into_iter().filter_map(|(option, word, why)| {
             let (word, why) = (word?, why.as_ref()?);

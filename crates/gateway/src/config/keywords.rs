@@ -1,4 +1,4 @@
-//! The words of options: what each may be, and one line that says so of a word that is none.
+//! Keywords and values of options, with their parsers and error messages.
 
 use freeboard::sched_core::Limits;
 use freeboard::shaper::{Framing, Rate};
@@ -6,20 +6,20 @@ use freeboard::{AqmKind, Isolation, MemoryLimit};
 
 use crate::config::handling::size;
 
-/// How frames reach us.
+/// Access to frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Io {
-    /// As the other end of a TAP device.
+    /// The other end of a TAP device.
     Tap,
-    /// By a packet socket on an interface.
+    /// A packet socket on an interface.
     #[default]
     Packet,
 }
 
-/// Which flow is next.
+/// The flow scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum QueueKind {
-    /// One queue, tail drop: for comparison.
+    /// One queue with tail drop, for comparison.
     Fifo,
     /// Shortest queue first.
     Sqf,
@@ -30,35 +30,35 @@ pub(crate) enum QueueKind {
     Qfq,
 }
 
-/// What shares the line.
+/// Host isolation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HostMode {
-    /// As CAKE has it; hosts are those that the packet names, in both directions.
+    /// CAKE's modes; hosts are the addresses in the packet, in both directions.
     By(Isolation),
-    /// The hosts on the LAN side, and then their flows: `dual-srchost` on the way up and
-    /// `dual-dsthost` on the way down.
+    /// Isolates the hosts on the LAN side, then their flows: `dual-srchost` for uploads and
+    /// `dual-dsthost` for downloads.
     Lan,
-    /// The hosts on the LAN side, and the flows of each by shortest queue first.
+    /// Isolates the hosts on the LAN side, with SQF among the flows of each.
     UsersSqf,
 }
 
-/// What is either on or off.
+/// On or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Switch {
     On,
     Off,
 }
 
-/// What a queue may hold, as it is written: bytes, or packets with a `p` behind them.
+/// Queue limit as written: bytes, or packets with the suffix `p`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
-    /// None is written: [`Rtt::limit_bytes`](freeboard::Rtt::limit_bytes), and 4 MiB at most.
+    /// No limit given: [`Rtt::limit_bytes`](freeboard::Rtt::limit_bytes), at most 4 MiB.
     ByRate,
     Bytes(u32),
     Packets(u32),
 }
 
-/// The names of a type's values.
+/// A type with a keyword for each value.
 pub(crate) trait Words: Sized + Copy + PartialEq + 'static {
     const WORDS: &'static [(&'static str, Self)];
 
@@ -70,7 +70,7 @@ pub(crate) trait Words: Sized + Copy + PartialEq + 'static {
         let found = Self::WORDS.iter().find(|(name, _)| *name == word);
         found.map(|(_, value)| *value).ok_or_else(|| {
             let names: Vec<&str> = Self::WORDS.iter().map(|(name, _)| *name).collect();
-            format!("{option} {word:?}: not accepted (expected {})", names.join(", "))
+            format!("{option} {word:?}: invalid value (expected {})", names.join(", "))
         })
     }
 }
@@ -123,45 +123,47 @@ impl Words for Framing {
     ];
 }
 
-/// A rate as tc writes it.
+/// Parses a rate as `tc` writes it.
 pub(crate) fn rate(option: &str, word: &str) -> Result<Rate, String> {
     let rate = word.parse().ok().filter(|rate| *rate != Rate::STOPPED);
     rate.ok_or_else(|| {
         format!(
-            "{option} {word:?}: not accepted (expected unlimited, or {LEAST_RATE} to {MOST_RATE}, \
-             as 5mbit; a number without a unit is bits per second)"
+            "{option} {word:?}: invalid value (expected unlimited, or {LEAST_RATE} to {MOST_RATE}, \
+             such as 5mbit; without a unit: bits per second)"
         )
     })
 }
 
-/// The least and the greatest rate, as they are written.
+/// Lowest and highest rate as written.
 pub(crate) const LEAST_RATE: &str = "1kbit";
 pub(crate) const MOST_RATE: &str = "400gbit";
 
-/// A rate that is not unlimited.
+/// Parses a rate that is not unlimited.
 pub(crate) fn finite_rate(option: &str, word: &str) -> Result<Rate, String> {
     let rate = word.parse().ok();
     let rate = rate.filter(|rate| ![Rate::UNLIMITED, Rate::STOPPED].contains(rate));
     rate.ok_or_else(|| {
-        format!("{option} {word:?}: not accepted (expected {LEAST_RATE} to {MOST_RATE}, as 5mbit)")
+        format!(
+            "{option} {word:?}: invalid value (expected {LEAST_RATE} to {MOST_RATE}, such as 5mbit)"
+        )
     })
 }
 
-/// A rate as it is written, for what the gateway says.
+/// Formats a rate the way it is parsed.
 pub(crate) fn rate_word(rate: Rate) -> String {
     rate.to_string()
 }
 
 impl Limit {
-    /// The most packets that one queue may hold.
+    /// Maximum of a queue limit in packets.
     pub(crate) const MAX_PACKETS: u32 = 500_000;
-    /// The least bytes: a few of the longest packets.
+    /// Minimum of a queue limit in bytes: a few packets of maximum length.
     const MIN_BYTES: u32 = 10_000;
 
     pub(crate) fn parse(option: &str, word: &str) -> Result<Self, String> {
         let refused = || {
             format!(
-                "{option} {word:?}: not accepted (expected {} to {} bytes, also as 300kb or 4mb, \
+                "{option} {word:?}: invalid value (expected {} to {} bytes, such as 300kb or 4mb, \
                  or 1p to {}p packets)",
                 Self::MIN_BYTES,
                 Limits::MAX_BYTES,
@@ -193,23 +195,24 @@ impl Limit {
     }
 }
 
-/// `text`, if it begins with a digit: a number is written without a plus.
+/// Returns `text` if it begins with a digit. Numbers take no plus sign.
 pub(crate) fn digits(text: &str) -> Option<&str> {
     text.starts_with(|first: char| first.is_ascii_digit()).then_some(text)
 }
 
-/// A whole number within a range.
+/// Parses an integer within a range.
 pub(crate) fn number(
     option: &str,
     word: &str,
     range: core::ops::RangeInclusive<i64>,
 ) -> Result<i64, String> {
     let is_signed = word.strip_prefix('-').unwrap_or(word);
-    let found = digits(is_signed).and_then(|_| word.parse().ok());
-    let found = found.filter(|number| range.contains(number));
-    found.ok_or_else(|| {
-        format!("{option} {word:?}: not accepted (expected {} to {})", range.start(), range.end())
-    })
+    let why = match digits(is_signed).and_then(|_| word.parse().ok()) {
+        Some(number) if range.contains(&number) => return Ok(number),
+        Some(_) => "out of range",
+        None => "not a whole number",
+    };
+    Err(format!("{option} {word:?}: {why} (expected {} to {})", range.start(), range.end()))
 }
 
 #[cfg(test)]
@@ -224,7 +227,7 @@ mod tests {
         }
         assert_eq!(
             QueueKind::parse("--queue", "cake").unwrap_err(),
-            "--queue \"cake\": not accepted (expected fifo, sqf, drr, qfq)"
+            "--queue \"cake\": invalid value (expected fifo, sqf, drr, qfq)"
         );
         let hosts = HostMode::parse("--hosts", "Dual").unwrap_err();
         assert!(hosts.contains("dual-srchost") && hosts.contains("users+sqf"), "{hosts}");
@@ -244,7 +247,7 @@ mod tests {
         }
     }
 
-    /// Goal: the range that is said is the range that is accepted, end by end.
+    /// Goal: the range in the error message is the range that is accepted, at both ends.
     #[test]
     fn a_finite_rate_is_refused_with_the_range() {
         let (least, most) = (Rate::MIN_BITS_PER_SECOND, Rate::MAX_BITS_PER_SECOND);
@@ -255,7 +258,9 @@ mod tests {
         for word in ["unlimited", "UNLIMITED", "fast", "999", "401gbit", "10mbps", "stopped", ""] {
             assert_eq!(
                 finite_rate("--up-min", word).unwrap_err(),
-                format!("--up-min {word:?}: not accepted (expected 1kbit to 400gbit, as 5mbit)")
+                format!(
+                    "--up-min {word:?}: invalid value (expected 1kbit to 400gbit, such as 5mbit)"
+                )
             );
         }
     }
@@ -289,10 +294,18 @@ mod tests {
     #[test]
     fn numbers_outside_the_range_are_refused() {
         assert_eq!(number("--mpu", "64", 0..=256), Ok(64));
-        for word in ["257", "-1", "x", "1.5", "+4", "-+4", ""] {
+        for (word, why) in [
+            ("257", "out of range"),
+            ("-1", "out of range"),
+            ("x", "not a whole number"),
+            ("1.5", "not a whole number"),
+            ("+4", "not a whole number"),
+            ("-+4", "not a whole number"),
+            ("", "not a whole number"),
+        ] {
             assert_eq!(
                 number("--mpu", word, 0..=256).unwrap_err(),
-                format!("--mpu {word:?}: not accepted (expected 0 to 256)")
+                format!("--mpu {word:?}: {why} (expected 0 to 256)")
             );
         }
     }

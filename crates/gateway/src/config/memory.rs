@@ -1,5 +1,4 @@
-//! What the frames of a configuration and their places in the queues take, and the most that is
-//! accepted.
+//! Memory that a configuration needs, and the maximum that is accepted.
 
 use freeboard::sched_core::Limits;
 
@@ -15,17 +14,18 @@ use crate::io::frame::Pool;
 use crate::io::sys::BATCH;
 use crate::io::uncut::LONGEST;
 
-/// The most that both directions may take, in bytes; on a machine with less than twice that, half
-/// of what it has.
+/// Maximum for both directions in bytes; half of the memory on machines with less than twice as
+/// much.
 const MOST: u64 = 2 << 30;
 
-/// Frames for both directions with these limits, and for what waits for the devices.
+/// Returns the number of frames for both directions with these limits and for batches at the
+/// devices.
 pub(crate) fn frames_for(limits: [Limits; 2]) -> u32 {
     let [up, down] = limits.map(|limits| limits.packets + BATCH as u32);
     up + down
 }
 
-/// The limits of both directions, up and down.
+/// Returns the queue limits for upload and download.
 pub(crate) fn limits_of(config: &Config, mtu: usize) -> [Limits; 2] {
     treatments(config).map(|treatment| limits(&config.share, &treatment, mtu))
 }
@@ -35,7 +35,7 @@ fn treatments(config: &Config) -> [Treatment; 2] {
         .map(|(heading, rate)| config.treatment(heading, rate))
 }
 
-/// Refuses what this machine should not be asked for. One line says how much there may be.
+/// Rejects a configuration that takes too much memory; the error names the accepted range.
 pub(crate) fn check(config: &Config, mtu: usize) -> Result<(), String> {
     let each = Pool::bytes_of_frame(mtu);
     let least = treatments(config).into_iter().filter_map(|of| of.memory_limit).min();
@@ -43,8 +43,8 @@ pub(crate) fn check(config: &Config, mtu: usize) -> Result<(), String> {
         && (least as usize) < each
     {
         return Err(config.places.of("--memory-limit")(format!(
-            "--memory-limit {least}: a frame takes {each} bytes with an MTU of {mtu} \
-             (expected {each} and more)"
+            "--memory-limit {least}: less than one frame with an MTU of {mtu} \
+             (expected at least {each})"
         )));
     }
     let most = of_machine().map_or(MOST, |all| MOST.min(all / 2));
@@ -69,15 +69,16 @@ fn check_against(share: Sharing, frames: u32, mtu: usize, most: u64) -> Result<(
     let why = if needed > most {
         let [needed, most] = [needed.div_ceil(1_000_000), most / 1_000_000];
         format!(
-            "takes {needed} MB with an MTU of {mtu} and --hosts {hosts}, and {most} MB are the most here"
+            "takes {needed} MB with an MTU of {mtu} and --hosts {hosts}, more than the {most} MB allowed \
+             on this machine"
         )
     } else {
-        format!("is more than --hosts {hosts} has places for")
+        format!("is more than --hosts {hosts} supports")
     };
     Err(format!("--limit {limit}: {why} (expected 1p to {packets}p)"))
 }
 
-/// The refusal where the tables of queues and hosts take more than half of the memory.
+/// Returns the error for queue and host tables that take more than half of the memory.
 fn too_many_hosts(share: Sharing, most: u64) -> String {
     let mut fits = share.max_hosts;
     while fits > 1 && tables(&Sharing { max_hosts: fits, ..share }) > most / 2 {
@@ -86,12 +87,12 @@ fn too_many_hosts(share: Sharing, most: u64) -> String {
     let [needed, most] = [tables(&share).div_ceil(1_000_000), most / 2_000_000];
     let hosts = share.max_hosts;
     format!(
-        "--max-hosts {hosts}: takes {needed} MB, and {most} MB are the most here \
+        "--max-hosts {hosts}: takes {needed} MB, more than the {most} MB allowed on this machine \
          (expected 1 to {fits})"
     )
 }
 
-/// What frames and queues of both directions take at most, in bytes.
+/// Returns the maximum memory of frames and queues of both directions in bytes.
 pub(crate) fn of_all(config: &Config, mtu: usize) -> u64 {
     let (share, frames) = (&config.share, frames_for(limits_of(config, mtu)));
     let translations = if config.nat { nat::BYTES } else { 0 };
@@ -99,18 +100,18 @@ pub(crate) fn of_all(config: &Config, mtu: usize) -> u64 {
     u64::from(frames) * bytes_of_frame(share.hosts, mtu) + tables(share) + translations + uncut
 }
 
-/// The tables of both directions.
+/// Returns the size of the tables of both directions.
 fn tables(share: &Sharing) -> u64 {
     2 * bytes_of_tables(share) as u64
 }
 
-/// A frame of the pool, and what each direction keeps by its number.
+/// Returns the size of a frame in the pool and of its per-direction data.
 fn bytes_of_frame(hosts: HostMode, mtu: usize) -> u64 {
     (Pool::bytes_of_frame(mtu) + 2 * (Direction::BYTES_OF_DESCRIPTOR + bytes_of_descriptor(hosts)))
         as u64
 }
 
-/// The memory of this machine in bytes, if it says so.
+/// Returns the memory of this machine in bytes, if known.
 fn of_machine() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let kilobytes = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -178,11 +179,14 @@ mod tests {
         assert_eq!(hosts(8_192, MOST), Ok(()));
         let refused = hosts(8_192, 20_000_000).unwrap_err();
         assert!(refused.starts_with("--max-hosts 8192: takes 33 MB"), "{refused}");
-        assert!(refused.ends_with("10 MB are the most here (expected 1 to 2048)"), "{refused}");
+        assert!(
+            refused.ends_with("the 10 MB allowed on this machine (expected 1 to 2048)"),
+            "{refused}"
+        );
         assert_eq!(hosts(2_048, 20_000_000), Ok(()));
     }
 
-    /// Goal: what is accepted is said at once, whichever of the two reasons comes first.
+    /// Goal: the error names the accepted range, whichever of the two limits is exceeded first.
     #[test]
     fn users_have_places_for_so_many() {
         let users = |packets| {

@@ -10,16 +10,15 @@ use clap_complete::Shell;
 use crate::config::{Config, RawOptions};
 use crate::setup::Place;
 
-/// The words behind the program's name.
+/// The command line.
 ///
-/// Values of options are kept as they are written: what they may be is checked for words and file
-/// alike.
+/// Option values are kept as strings; command line and file share one validation.
 #[derive(Debug, Parser)]
 #[command(
     name = "freeboard-gateway",
     version,
     about = ABOUT,
-    // The comment above is not for users.
+    // The doc comment above is not for users.
     long_about = None,
     after_help = AFTER,
     override_usage = "freeboard-gateway --lan DEV --wan DEV --up RATE --down RATE [OPTIONS]\n       \
@@ -37,41 +36,41 @@ struct CommandLine {
     command: Option<Command>,
     #[command(flatten)]
     words: RawOptions,
-    /// The same options without dashes, as TOML; words win. Read again on SIGHUP.
+    /// Configuration file (TOML) with these options as keys; the command line takes precedence.
+    /// SIGHUP reads the file again.
     #[arg(long, value_name = "FILE", help_heading = "Running")]
     config: Option<PathBuf>,
-    /// Reads this file as --config would, says what is wrong with it, and ends. Devices are not
-    /// opened.
+    /// Checks a configuration file and exits. Opens no devices.
     #[arg(long, value_name = "FILE", help_heading = "Running", conflicts_with = "config")]
     check: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Shows what a running gateway does, live.
+    /// Shows live statistics of a running gateway.
     #[command(override_usage = "freeboard-gateway top --stats SOCKET", max_term_width = 80)]
     Top {
-        /// The socket that the gateway was given by its own --stats.
+        /// Socket of the running gateway, as given to it with --stats.
         #[arg(long, value_name = "SOCKET")]
         stats: PathBuf,
     },
-    /// On a router: puts a veth pair between the machine's own stack and its LAN device, where a
-    /// gateway can stand, and moves addresses and routes to it.
+    /// On a router: inserts a veth pair for the gateway between the machine's network stack and its
+    /// LAN device, and moves addresses and routes to it.
     #[command(
         override_usage = "freeboard-gateway setup --lan DEV --wan DEV [--nat]",
         max_term_width = 80
     )]
     Setup(Where),
-    /// Removes what `setup` made, and moves addresses and routes back.
+    /// Removes what `setup` created, and moves addresses and routes back.
     #[command(
         override_usage = "freeboard-gateway teardown --lan DEV --wan DEV [--nat]",
         max_term_width = 80
     )]
     Teardown(Where),
-    /// Prints what a shell needs to complete the options.
+    /// Prints a completion script for a shell.
     #[command(override_usage = "freeboard-gateway completions SHELL", max_term_width = 80)]
     Completions {
-        /// The shell.
+        /// Shell that runs the script.
         #[arg(value_name = "SHELL")]
         shell: Shell,
     },
@@ -79,14 +78,13 @@ enum Command {
 
 #[derive(Args, Debug)]
 struct Where {
-    /// The device on the side of the hosts.
+    /// LAN device, on the side of the hosts.
     #[arg(long, value_name = "DEV")]
     lan: String,
-    /// The device on the side of the line.
+    /// WAN device, on the side of the link.
     #[arg(long, value_name = "DEV")]
     wan: String,
-    /// The gateway stands on the outer side of this machine's own translation of addresses: the
-    /// pair is at the WAN device.
+    /// Inserts the pair at the WAN device instead, for a gateway on the outer side of NAT.
     #[arg(long)]
     nat: bool,
 }
@@ -98,36 +96,37 @@ impl From<Where> for Place {
 }
 
 const ABOUT: &str = "\
-Forwards Ethernet frames between two devices, each direction through a queue
-that isolates flows and hosts, at the rates given. Up is from lan to wan.";
+Forwards Ethernet frames between two devices. Each direction has a rate and a
+queue that isolates flows and hosts. Upload is from the LAN to the WAN device.";
 
 const AFTER: &str = "\
-What single hosts get is told in the file, in tables of host = value:
-[weights], [rates] and [ceils]. Above its rate a host gets what the others
-leave, above its ceil nothing. A host is an address, a prefix for each host in
-it, a MAC, vlan N, or one of [names]: name = [addresses, prefixes, MACs].
+Settings of single hosts are tables of host = value in the configuration file:
+[weights] for larger shares, [rates] for what a host gets even beside busy
+hosts, [ceils] for what a host never exceeds. A host is an address, a prefix
+(each host in it), a MAC address, vlan N, or one of [names], which are lists:
+name = [addresses, prefixes, MACs].
 
-SIGHUP reads the file again and says what has changed. SIGUSR1 prints statistics
-as JSON; SIGTERM and SIGINT do so and end.
+SIGHUP reads the file again and logs the changes. SIGUSR1 prints statistics as
+JSON; SIGTERM and SIGINT print them and exit.
 
-Exit codes: 1 a device is gone, or something else failed while forwarding; 2 a
-word or the file is not accepted; 3 the system does not have what they name, or
-does not give it.";
+Exit codes: 1 a device disappeared, or another failure while forwarding;
+2 invalid option or file; 3 a device or another resource is missing or refused
+by the system.";
 
-/// What is asked for.
+/// A parsed command line.
 #[derive(Debug)]
 pub(crate) enum Request {
     Run(Box<Source>),
-    /// To read this, and to say whether it is accepted.
+    /// Read and validate only.
     Check(Box<Source>),
     Top(PathBuf),
     SetUp(Place),
     TakeBack(Place),
-    /// To print this text: the help, the version, or what completes words in a shell.
+    /// Print this text: help, version or a completion script.
     Say(String),
 }
 
-/// Where the configuration comes from, to be read again.
+/// Source of the configuration, kept for reloads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Source {
     words: RawOptions,
@@ -140,15 +139,15 @@ impl Source {
         self.file.as_deref()
     }
 
-    /// Reads the file, if there is one, and checks all.
+    /// Reads the file, if any, and validates everything.
     pub(crate) fn read(&self) -> Result<Config, String> {
         let file = self.file.as_deref().map(RawOptions::from_file).transpose()?;
         self.words.clone().over(file.unwrap_or_default()).check()
     }
 
-    /// Reads and checks all; one line says that it is accepted, after one for each hint.
+    /// Reads and validates everything; returns the hints, one per line, and a line of approval.
     pub(crate) fn approve(&self) -> Result<String, String> {
-        // What is wrong is named by the option that was given.
+        // Errors name the option that was given.
         let renamed = |why: String| match why.strip_prefix("--config ") {
             Some(rest) => format!("--check {rest}"),
             None => why,
@@ -159,22 +158,20 @@ impl Source {
         Ok(format!("{hints}--check {file}: accepted\n"))
     }
 
-    /// The same while frames wait, if there is a file at all.
+    /// Reads the configuration again while frames wait; `None` if there is no file.
     pub(crate) fn read_again(&self) -> Option<Result<Config, String>> {
         let file = self.file.as_deref()?;
-        // One that waits for a writer would keep the frames waiting; what it had to say it has
-        // said.
+        // Opening a FIFO waits for a writer, and frames would wait meanwhile; its content was read
+        // at the start anyway.
         if std::fs::metadata(file).is_ok_and(|there| !there.is_file()) {
             let file = file.display();
-            return Some(Err(format!(
-                "--config {file}: not a regular file any more (expected one)"
-            )));
+            return Some(Err(format!("--config {file}: no longer a regular file")));
         }
         Some(self.read())
     }
 }
 
-/// Reads the words behind the program's name.
+/// Parses the arguments after the program's name.
 pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request, String> {
     let name = OsString::from("freeboard-gateway");
     let words: Vec<OsString> = [name].into_iter().chain(words).collect();
@@ -213,7 +210,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request
     })
 }
 
-/// What is wrong with a word that stands where an option should, which clap takes for a command.
+/// Returns the error for a stray word in place of an option, which clap takes for a subcommand.
 fn stray(error: &clap::Error, words: &[OsString]) -> Option<String> {
     let Some(ContextValue::String(stray)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
@@ -226,7 +223,7 @@ fn stray(error: &clap::Error, words: &[OsString]) -> Option<String> {
         let name = word.to_str()?.strip_prefix("--")?;
         line.get_arguments().find(|option| option.get_long() == Some(name))
     };
-    // Behind another option such a word is the option's value.
+    // After an option that takes a value, the word is that value.
     let (before, option) = words.windows(2).find_map(|pair| {
         let [before, word] = pair else { return None };
         let option = option_of(before);
@@ -235,18 +232,18 @@ fn stray(error: &clap::Error, words: &[OsString]) -> Option<String> {
     })?;
     if option.is_some() {
         return Some(format!(
-            "{before} \"{stray}\": not accepted (expected a value behind =, as {before}={stray})"
+            "{before} \"{stray}\": invalid value (expected the value after =: {before}={stray})"
         ));
     }
     (error.kind() == ErrorKind::ArgumentConflict).then(|| {
         format!(
-            "\"{stray}\" behind \"{before}\": not accepted (expected an option); a value of \
-             several words stands in quotes"
+            "\"{stray}\" after \"{before}\": unexpected word (expected an option); quote a value of \
+             several words"
         )
     })
 }
 
-/// What clap says of a word, without the usage, as one line: a log has a line for each message.
+/// Joins clap's message into one line without the usage: the log has one line per message.
 fn one_line(said: &str) -> String {
     let said = said.trim().trim_start_matches("error: ");
     let paragraphs = said.split("\n\n").filter(|paragraph| !paragraph.starts_with("Usage:"));
@@ -277,11 +274,11 @@ mod tests {
     fn every_option_reaches_the_configuration() {
         let config = config(
             "--lan a --wan b --up 1mbit --down 2mbit --io tap --queue qfq --hosts srchost --max-hosts 77 --host-by mac --limit 9p \
-             --aqm cobalt --l4s off --rtt regional --overhead 8 --mpu 64 --framing ptm --catch-up 3 --wash=up --split-gso=off --ingress --memory-limit 2mb --nat \
-             --stats s --stats-every 5 --metrics 127.0.0.1:9100 --user u",
+             --aqm cobalt --l4s off --rtt regional --overhead 8 --mpu 64 --encoding ptm --catch-up 3 --wash=up --split-gso=off --ingress --memory-limit 2mb --nat \
+             --stats s --stats-interval 5 --metrics 127.0.0.1:9100 --user u",
         );
         let config = config.unwrap();
-        assert_eq!(config.link.overhead(), 8);
+        assert_eq!(config.framing.overhead(), 8);
         let text = format!("{config:?}");
         for part in [
             "Tap",
@@ -298,13 +295,13 @@ mod tests {
             "9100",
             "nat: true",
             "\"u\"",
-            "stats_every: 5",
+            "stats_interval: 5",
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
     }
 
-    /// Goal: an option without a value is a word, and one with a value the value.
+    /// Goal: an option without a value takes its default, and with a value the value.
     #[test]
     fn an_option_may_stand_alone() {
         let handling = |words: &str| {
@@ -348,12 +345,15 @@ mod tests {
             ("top --stats s --stats t", "'--stats <SOCKET>' cannot be used multiple times"),
             ("top --stats=", "a value is required for '--stats <SOCKET>'"),
             ("top", "required arguments were not provided: --stats <SOCKET>"),
-            ("--queue cake", "'cake' for '--queue <WORD>' [possible values: fifo, sqf, drr, qfq]"),
+            (
+                "--queue cake",
+                "'cake' for '--queue <SCHEDULER>' [possible values: fifo, sqf, drr, qfq]",
+            ),
             ("--queue drx", "tip: a similar value exists: 'drr'"),
             ("completions shell", "[possible values: bash, elvish, fish, powershell, zsh]"),
             (
                 "--lan a --wan b --up 1mbit --down 1mbit --tins diffserv4 --fwmark 0x1ffffffff",
-                "(expected masks of bits from 0",
+                "(expected a bit mask from 0",
             ),
             (
                 "--lan a --wan b --up 1mbit --down 1mbit --fwmark 1",
@@ -361,24 +361,24 @@ mod tests {
             ),
             (
                 "--lan a --wan b --up 1mbit --down 1mbit --io tap --tins diffserv4 --fwmark 1",
-                "with --io tap (expected 0); a TAP gives no marks",
+                "with --io tap (expected 0); TAP devices have no marks",
             ),
             (
                 "--lan a --split-gso off",
-                "--split-gso \"off\": not accepted (expected a value behind =, as --split-gso=off",
+                "--split-gso \"off\": invalid value (expected the value after =: --split-gso=off",
             ),
-            ("--lan up --wash up", "--wash \"up\": not accepted (expected a value behind ="),
+            ("--lan up --wash up", "--wash \"up\": invalid value (expected the value after ="),
             (
                 "--wash up --lan a",
-                "--wash \"up\": not accepted (expected a value behind =, as --wash=up",
+                "--wash \"up\": invalid value (expected the value after =: --wash=up",
             ),
             (
                 "--tins diffserv4 map EF",
-                "\"map\" behind \"diffserv4\": not accepted (expected an option)",
+                "\"map\" after \"diffserv4\": unexpected word (expected an option)",
             ),
             (
                 "--lan a --wan b --up -5 --down 1mbit",
-                "--up \"-5\": not accepted (expected unlimited, or",
+                "--up \"-5\": invalid value (expected unlimited, or",
             ),
             ("--overhead -65 --lan a --wan b --up 1mbit --down 1mbit", "-64 to 256"),
         ] {
@@ -389,7 +389,7 @@ mod tests {
         use std::os::unix::ffi::OsStringExt as _;
         let error = parse([OsString::from("--lan"), OsString::from_vec(vec![b'a', 0xff])]);
         let error = error.unwrap_err();
-        assert!(error.contains("for '--lan <DEV>': not accepted (expected UTF-8"), "{error}");
+        assert!(error.contains("for '--lan <DEV>': invalid value (expected UTF-8"), "{error}");
     }
 
     fn said(line: &str) -> String {
@@ -399,12 +399,12 @@ mod tests {
         }
     }
 
-    /// Goal: the help names everything, and fits a terminal of 80 columns.
+    /// Goal: the help lists everything and fits a terminal of 80 columns.
     #[test]
     fn the_help_is_as_wide_as_a_terminal() {
         for (line, named) in [
             ("--help", &["--lan", "--queue", "users+sqf", "--config", "SIGHUP"][..]),
-            ("-h", &["--stats-every", "top", "completions"]),
+            ("-h", &["--stats-interval", "top", "completions"]),
             ("top --help", &["--stats <SOCKET>"]),
             ("completions --help", &["bash"]),
         ] {
@@ -429,8 +429,7 @@ mod tests {
         assert!(said("completions bash").contains("fifo sqf drr qfq"));
     }
 
-    /// Goal: a file is checked as it would be read, with words over it, and no device is looked
-    /// for.
+    /// Goal: `--check` validates a file with the command line merged over it, and opens no device.
     #[test]
     fn a_file_is_checked_without_devices() {
         let name = format!("freeboard-check-{}.toml", std::process::id());
@@ -446,12 +445,12 @@ mod tests {
         let path = file.display();
         assert_eq!(check(line, ""), Ok(format!("--check {path}: accepted\n")));
         let old = check(&format!("{line}[caps]\n\"10.0.0.1\" = 5000"), "").unwrap();
-        assert!(old.starts_with("caps: ") && old.lines().count() == 2, "{old}");
+        assert!(old.starts_with("[caps]: ") && old.lines().count() == 2, "{old}");
         let wrong = check(&format!("{line}queue = \"cake\""), "");
         assert_eq!(
             wrong,
             Err(format!(
-                "--check {path}: line 5: --queue \"cake\": not accepted \
+                "--check {path}: line 5: --queue \"cake\": invalid value \
                  (expected fifo, sqf, drr, qfq)"
             ))
         );

@@ -1,4 +1,4 @@
-//! What single hosts of the LAN side get that others do not: a weight, a rate, a ceiling.
+//! Settings of single hosts on the LAN side: weight, rate and ceiling.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use freeboard::shaper::Rate;
 use crate::config::Config;
 use crate::config::hosts::{ByHost, Host};
 
-/// What a host gets.
+/// Weight, rate and ceiling of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) weight: u32,
@@ -17,17 +17,17 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// The terms of a host of which nothing is said.
+    /// Terms of a host without settings.
     pub(crate) const USUAL: Self = Self { weight: 1, rate: None, ceiling: None };
 }
 
-/// The terms of hosts that do not have the usual ones.
+/// Terms of the hosts with settings.
 pub(crate) type TermsByHost = ByHost<Terms>;
 
-/// What the configuration says of hosts, where the longest frame has `max_len` bytes.
+/// Returns the terms of configured hosts, with frames of at most `max_len` bytes.
 ///
-/// A host of which a table says nothing has what the table says of the longest prefix that the host
-/// is in.
+/// A setting missing for a host is taken from the longest prefix that contains the host and has
+/// one.
 pub(crate) fn by_host(config: &Config, max_len: u32) -> TermsByHost {
     let Config { names, weights, rates, ceils, .. } = config;
     let hosts: BTreeSet<&Host> = weights.keys().chain(rates.keys()).chain(ceils.keys()).collect();
@@ -53,7 +53,7 @@ pub(crate) fn by_host(config: &Config, max_len: u32) -> TermsByHost {
     })
 }
 
-/// What the tables say of a host or a prefix.
+/// Settings of a host or a prefix in the tables.
 #[derive(Clone, Copy, Debug, Default)]
 struct Said {
     weight: Option<u32>,
@@ -61,26 +61,25 @@ struct Said {
     ceiling: Option<Rate>,
 }
 
-/// A committed rate with a burst of 100 ms; what the host borrows is charged. None for an unlimited
-/// rate.
+/// Returns a committed rate with a burst of 100 ms that also charges what the host borrows; `None`
+/// for an unlimited rate.
 ///
-/// A burst must be longer than the pauses of a TCP rival under an AQM, because what is borrowed is
-/// charged up to a burst only. Beside one such rival a host of 4 Mbit/s had 1.07 of its rate with
-/// 20 ms, and 1.00 with 100 ms (`crates/sim/tests/suite/host_rates.rs`).
+/// The burst must be longer than the pauses of a competing TCP flow under an AQM, because borrowed
+/// bytes are charged up to one burst only. Beside one such flow, a host with 4 Mbit/s got 1.07
+/// times its rate with 20 ms, and 1.00 with 100 ms (`crates/sim/tests/suite/host_rates.rs`).
 fn committed(rate: Rate, max_len: u32) -> Option<TokenBucket> {
     let (bits, burst) = bucket(rate, 10, max_len)?;
     TokenBucket::new(bits, burst).ok()
 }
 
-/// A ceiling with a burst of 20 ms. `None` for an unlimited rate, which is no ceiling.
+/// Returns a ceiling with a burst of 20 ms; `None` for an unlimited rate, which is no ceiling.
 fn ceiling(rate: Rate, max_len: u32) -> Option<TokenBucket> {
     let (bits, burst) = bucket(rate, 50, max_len)?;
     TokenBucket::new(bits, burst).ok()
 }
 
-/// Bits per second, whose range is the same for lines, rates and ceilings, and a burst in bytes:
-/// what the rate carries in one `part`-th of a second, or two of the longest frames if these are
-/// more.
+/// Returns bits per second, whose range is the same for links, rates and ceilings, and a burst in
+/// bytes: what the rate carries in 1/`part` of a second, at least two frames of maximum length.
 fn bucket(rate: Rate, part: u64, max_len: u32) -> Option<(u64, u32)> {
     let bits = rate.as_bits_per_second()?;
     Some((bits, u32::try_from(bits / 8 / part).unwrap_or(u32::MAX).max(2 * max_len)))

@@ -1,7 +1,7 @@
-//! One direction: from a frame that was received to a frame that is sent, or the reason why not.
+//! One direction: from a received frame to a sent one, or to a counted reason why not.
 //!
-//! After every call: received = turned away + rejected + dropped + undeliverable + sent + held,
-//! where held are the queued ones and those that wait for the device.
+//! Invariant after every call: received = refused on arrival + rejected + dropped + undeliverable +
+//! sent + held, where held frames are queued or wait for the device.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -28,66 +28,65 @@ use crate::io::sys::{Arrival, BATCH};
 use crate::io::uncut;
 use crate::stats::flow_stats::{Place, Watch, Watched};
 
-/// How long after a frame left the loop may sleep at least: frames that are due meanwhile leave
-/// together, late by this much at most. A frame that takes longer on the wire leaves when it is
-/// due.
+/// Minimum sleep after a frame left. Frames due meanwhile leave together, late by at most this
+/// time. A frame that takes longer on the wire leaves when it is due.
 const TOGETHER: Nanos = Nanos(500_000);
-/// The same where another frame has arrived meanwhile, which may be the one that is to leave first.
+/// Minimum sleep if a frame arrived meanwhile, which may be the next one to leave.
 const TOGETHER_WITH_ARRIVALS: Nanos = Nanos(100_000);
 
-/// What is remembered of a frame while it is held.
+/// Data kept for a frame while it is held.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     arrived: Nanos,
-    /// The number of its arrival, over all frames.
+    /// Sequence number of its arrival among all frames.
     serial: u64,
     place: Place,
     seen: Option<Seen>,
-    /// On the LAN side.
+    /// Host on the LAN side.
     host: Option<HostKey>,
 }
 
-/// Frames that never came to the queue, and those that left it in vain.
+/// Frames that never reached the queue, and frames lost after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outside {
-    /// All that the device gave us.
+    /// Frames delivered by the device.
     pub(crate) received: u64,
-    /// Longer than the devices' MTU allows.
+    /// Longer than the MTU of the devices allows.
     pub(crate) too_long: u64,
-    /// Several packets merged into one, and the bytes of those whose length is known.
+    /// Coalesced frames, and their bytes where the length is known.
     pub(crate) merged: u64,
     pub(crate) merged_bytes: u64,
-    /// Frames of several packets that were cut; each packet is one that was received.
+    /// Frames that were segmented; each of their packets counts as received.
     pub(crate) cut: u64,
     /// Shorter than an Ethernet header.
     pub(crate) too_short: u64,
-    /// No frame of the pool was free.
+    /// Found no free frame in the pool.
     pub(crate) no_room: u64,
     pub(crate) sent: u64,
     pub(crate) sent_bytes: u64,
-    /// The other device refused them, or has gone.
+    /// Refused by the other device, or the device has disappeared.
     pub(crate) undeliverable: u64,
-    /// Rejected and dropped by queues that there were before a change of the configuration.
+    /// Rejected or dropped by queues that a change of the configuration has replaced.
     pub(crate) lost_before: LostBefore,
     pub(crate) marked_before: u64,
-    /// Packets that came with a mark and were counted by queues before a change. Those that were
-    /// moved into the present queue are counted there, and not here.
+    /// Packets that arrived with a mark, counted by replaced queues. Packets that moved into the
+    /// current queue are counted there, not here.
     pub(crate) came_marked_before: u64,
-    /// Frames whose code point was cleared when they came.
+    /// Frames whose code point was cleared on arrival.
     pub(crate) washed: u64,
 }
 
-/// Packets that queues rejected or dropped which are no more.
+/// Packets rejected or dropped by replaced queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LostBefore {
     pub(crate) rejected: u64,
-    /// By reason, in the order of [`DropReason::ALL`]. None were drained: those have moved on, or
-    /// count as rejected.
+    /// By reason, in the order of [`DropReason::ALL`]. Drained is always 0: drained packets moved
+    /// on, or count as rejected.
     pub(crate) dropped: [u64; DropReason::ALL.len()],
 }
 
 impl LostBefore {
-    /// A queue with these counters is no more, and `moved` of its packets have moved on.
+    /// Adds the counters of a replaced queue, `moved` of whose packets moved on.
     fn add(&mut self, counters: &Counters, moved: u64) {
         for (before, why) in self.dropped.iter_mut().zip(DropReason::ALL.iter().copied()) {
             let dropped = counters.dropped_for(why).packets;
@@ -104,7 +103,7 @@ impl LostBefore {
     }
 }
 
-/// What is said of hosts on the LAN side.
+/// Configuration of the hosts on the LAN side.
 #[derive(Debug)]
 pub(crate) struct Hosts {
     pub(crate) names: Names,
@@ -120,7 +119,7 @@ impl Hosts {
         Self { names, identity, terms: TermsByHost::default() }
     }
 
-    /// What the configuration says, where the longest frame has `max_len` bytes.
+    /// Builds it from the configuration, for frames of at most `max_len` bytes.
     pub(crate) fn new(config: &Config, max_len: u32) -> Result<Self, String> {
         let (names, terms) = (config.names.clone(), by_host(config, max_len));
         let identity = names.map().map_err(|error| error.to_string())?;
@@ -128,44 +127,44 @@ impl Hosts {
     }
 }
 
-/// A direction.
+/// One direction of the gateway.
 #[derive(Debug)]
 pub(crate) struct Direction {
     heading: Heading,
     queue: Box<dyn Queue>,
     plan: Plan,
-    /// With what a host on the LAN side is.
+    /// Includes the identity of hosts on the LAN side.
     reader: FrameReader<HostMap<Vec<HostMember>>>,
-    /// Cards that stand for several hosts.
+    /// Network cards that several hosts share.
     routers: Routers,
     terms: TermsByHost,
-    /// The tins of the plan.
+    /// Tins of the plan.
     tins: TinPlan,
     link: Overhead,
-    /// All that was sent, as it is on the wire.
+    /// Bytes sent, as counted on the wire.
     wire_bytes: u64,
-    /// What arrivals tell of the line before, if that is asked for.
+    /// Estimate of the link's rate from arrivals, if enabled.
     arrivals: Option<ArrivalRate>,
     held: Vec<Held>,
-    /// Dropped, and not given back yet; empty between calls.
+    /// Dropped frames not yet returned to the pool; empty between calls.
     gone: Vec<u32>,
-    /// Left the queue, and wait until the device takes them.
+    /// Dequeued packets that wait for the device.
     leaving: VecDeque<Packet>,
-    /// The device takes nothing for now.
+    /// True while the device accepts no frames.
     pub(crate) is_blocked: bool,
-    /// When frames last left.
+    /// Time at which frames last left.
     left_at: Nanos,
-    /// What is due before waits until then.
+    /// Nothing leaves before this time.
     rests_until: Nanos,
     serials: u64,
     outside: Outside,
-    /// The error of the last frame that the device refused.
+    /// Error of the last frame that the device refused.
     refused_with: Option<i32>,
     watch: Option<Watch>,
 }
 
 impl Direction {
-    /// What is remembered of each frame, in bytes.
+    /// Size of the data kept per frame, in bytes.
     pub(crate) const BYTES_OF_DESCRIPTOR: usize = size_of::<Held>();
 
     pub(crate) fn new(
@@ -205,9 +204,9 @@ impl Direction {
         self.heading
     }
 
-    /// A frame was received into `spare`, which is a free one afterwards. Its host is the one
-    /// behind the translation of addresses, where that is known; its flow is the one that it is in
-    /// as it came, so that a translation that becomes known moves no packet of it past another.
+    /// Handles a frame received into `spare`, which holds a free buffer afterwards. The host is the
+    /// one behind NAT where that is known. The flow is that of the packet as it arrived, so that a
+    /// translation learned later does not reorder the flow.
     pub(crate) fn arrive(
         &mut self,
         now: Nanos,
@@ -223,7 +222,7 @@ impl Direction {
                 self.outside.merged_bytes += u64::from(bytes);
                 Some(&mut self.outside.merged)
             }
-            // It is in another frame: `arrive_uncut`.
+            // The packet is in another buffer: see `arrive_uncut`.
             Arrival::Uncut => Some(&mut self.outside.merged),
             Arrival::Whole if spare.len() < SHORTEST => Some(&mut self.outside.too_short),
             Arrival::Whole => None,
@@ -267,8 +266,8 @@ impl Direction {
         }
     }
 
-    /// A frame of several packets was received into `whole`: each of them arrives by itself,
-    /// through `spare`. Returns how many have, or 1 of a frame that is not cut.
+    /// Handles a frame of several packets received into `whole`: each of them arrives separately
+    /// through `spare`. Returns their number, or 1 for a frame that cannot be segmented.
     pub(crate) fn arrive_uncut(
         &mut self,
         now: Nanos,
@@ -296,7 +295,7 @@ impl Direction {
         count
     }
 
-    /// What a queue is told of a packet with these labels, whose host has these terms.
+    /// Returns the queue's view of a packet with these labels and host terms.
     fn seen(plan: &Plan, labels: Labels, terms: Terms) -> Seen {
         let Labels { flow, src_host: source, dst_host: destination } = labels;
         let Terms { weight, rate, ceiling } = terms;
@@ -304,7 +303,7 @@ impl Direction {
         Seen { flow, source, destination, tin: 0, weight, quantum, rate, ceiling }
     }
 
-    /// Takes note of a card that may be a router's.
+    /// Records the source card of a packet, which may be a router's.
     fn watch_routers(&mut self, read: &FrameRead<'_>) {
         let identity = self.reader.identity();
         let card =
@@ -317,7 +316,7 @@ impl Direction {
         }
     }
 
-    /// The card of a router that has been found since the last call, if any.
+    /// Returns the card of a router found since the last call.
     pub(crate) fn router(&mut self) -> Option<[u8; 6]> {
         self.routers.found.take()
     }
@@ -329,8 +328,8 @@ impl Direction {
         }
     }
 
-    /// Tells the queue the terms in force of all hosts that may have something queued: a host that
-    /// stays backlogged has them at once.
+    /// Passes the current terms of all hosts that may have queued packets to the queue, so that
+    /// they take effect at once for backlogged hosts.
     fn update_hosts(&mut self, now: Nanos) {
         let hosts: BTreeSet<HostKey> = self.held.iter().filter_map(|held| held.host).collect();
         for host in hosts {
@@ -341,7 +340,7 @@ impl Direction {
         }
     }
 
-    /// The host on the LAN side, and the labels of flow and hosts.
+    /// Returns the host on the LAN side and the labels of flow and hosts.
     fn labels(&self, read: &FrameRead<'_>, translations: &Translations) -> (HostKey, Labels) {
         let labeller = self.reader.labeller();
         let translated = labeller.with_nat(translations.of(self.heading));
@@ -362,7 +361,7 @@ impl Direction {
         }
     }
 
-    /// Into the queue; what gives way, or is rejected, goes back to the pool.
+    /// Enqueues a packet; frames of dropped or rejected packets return to the pool.
     fn offer(&mut self, now: Nanos, seen: &Seen, packet: Packet, pool: &mut Pool) {
         let Self { queue, held, watch, .. } = self;
         let gone = &mut |packet: Packet, why| {
@@ -376,8 +375,8 @@ impl Direction {
         }
     }
 
-    /// As [`Self::offer`], for a queue that filters acknowledgements: it reads them in frames of
-    /// the pool, to which frames are given back only afterwards.
+    /// Like [`Self::offer`], for a queue with an ACK filter: the filter reads frames of the pool,
+    /// so frames return to it only afterwards.
     fn offer_ack(&mut self, now: Nanos, seen: &Seen, packet: Packet, pool: &mut Pool) {
         let Self { queue, held, watch, gone, .. } = self;
         let acks = |packet: Packet| {
@@ -435,13 +434,14 @@ impl Direction {
         }
     }
 
-    /// Frames have left, and no other one is due. Only time that the line catches up is spent.
+    /// Delays the next frames after some have left and no other is due. Uses only time that the
+    /// shaper catches up.
     fn rest(&mut self, now: Nanos) {
         let spare = Nanos(self.queue.line().catch_up().0 / 2);
         (self.left_at, self.rests_until) = (now, now.plus(TOGETHER.min(spare)));
     }
 
-    /// Takes out of the queue what may leave, up to a batch.
+    /// Dequeues what may leave, up to a batch.
     fn fill(&mut self, now: Nanos, pool: &mut Pool) {
         let Self { queue, held, watch, leaving, .. } = self;
         while leaving.len() < BATCH {
@@ -461,7 +461,7 @@ impl Direction {
         }
     }
 
-    /// The device refused the frame that is next.
+    /// Counts the next frame as refused by the device.
     fn cannot_leave(&mut self, pool: &mut Pool) {
         let Some(packet) = self.leaving.pop_front() else { return };
         if let Some(watch) = &mut self.watch {
@@ -471,7 +471,7 @@ impl Direction {
         pool.give_back(packet.handle);
     }
 
-    /// When there is something to do without anything arriving.
+    /// Returns the time of the next action if nothing arrives.
     pub(crate) fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         match (self.is_blocked, self.leaving.is_empty()) {
             (true, _) => None,
@@ -480,10 +480,10 @@ impl Direction {
         }
     }
 
-    /// The queue for `plan`, if it cannot be the one that is there.
+    /// Builds the queue for `plan` if the current one cannot be used.
     pub(crate) fn build_another(&self, plan: &Plan) -> Result<Option<Box<dyn Queue>>, String> {
         let (old, new) = (self.plan.share, plan.share);
-        // Isolation is what a queue of deficit round robin can change by itself.
+        // The DRR queue can change its isolation in place.
         let is_same = new.kind == old.kind
             && plan.descriptors == self.plan.descriptors
             && new.max_hosts == old.max_hosts
@@ -491,7 +491,7 @@ impl Direction {
         if is_same { Ok(None) } else { plan.build().map(Some) }
     }
 
-    /// Another limit. What it has no room for is dropped.
+    /// Sets the limits; excess packets are dropped.
     pub(crate) fn set_limits(&mut self, limits: Limits, pool: &mut Pool) {
         let Self { queue, held, watch, .. } = self;
         queue.set_limits(limits, &mut |packet: Packet, why| {
@@ -502,12 +502,12 @@ impl Direction {
         });
     }
 
-    /// Another configuration, with everything that is queued; `another` is what
-    /// [`Self::build_another`] gave for the plan. Both directions have its limit, and `pool` the
-    /// frames for it.
+    /// Applies another configuration to everything that is queued. `another` is the result of
+    /// [`Self::build_another`] for the plan; both directions have its limit, and `pool` the frames
+    /// for it.
     ///
-    /// Where the queue itself has to be another, what it held is put into the new one in the order
-    /// of arrival, and is as old there as it was.
+    /// If the queue is replaced, its packets move to the new one in order of arrival and keep their
+    /// age.
     pub(crate) fn change(
         &mut self,
         now: Nanos,
@@ -520,7 +520,7 @@ impl Direction {
         if let Some(queue) = another {
             self.move_into(queue, plan, pool);
         } else {
-            // Several tins go with every isolation but one, and one tin with all.
+            // Several tins work with every isolation except one; a single tin works with all.
             let (tins, isolation) =
                 (plan.treatment.tins(), isolation(plan.share.hosts, plan.heading));
             let held = &self.held;
@@ -553,7 +553,8 @@ impl Direction {
         self.update_hosts(now);
     }
 
-    /// What is held is in the tin of the same name, or in the default tin, as in the queue.
+    /// Renumbers the tins of held packets by name, with the default tin for unknown names, as the
+    /// queue does.
     fn renumber_tins(&mut self, to: &TinPlan) {
         let from = self.plan.treatment.tins();
         if from == *to {
@@ -566,13 +567,13 @@ impl Direction {
         }
     }
 
-    /// What tells hosts on the LAN side apart that are on no list.
+    /// Returns the identity of hosts that are in no list.
     pub(crate) fn host_by(&self) -> HostBy {
         self.reader.identity().by()
     }
 
-    /// The tins, if there are several, with their numbers, as marks number them, and what has
-    /// happened in each. Cost: O(queues) each.
+    /// Returns the tins, if there are several, with their numbers in mark order and their counters.
+    /// Cost: O(queues) each.
     pub(crate) fn tins(&self) -> impl Iterator<Item = (u8, &Tin, TinCounters)> {
         let plan = self.plan.treatment.tins.as_ref();
         let shown =
@@ -582,8 +583,8 @@ impl Direction {
         })
     }
 
-    /// Returns the rate within which tin `number` goes before those below it, and the target of its
-    /// AQM, if it has one.
+    /// Returns the rate up to which tin `number` is served before those below it, and the target of
+    /// its AQM, if any.
     pub(crate) fn tin_terms(&self, number: u8) -> (Rate, Option<Nanos>) {
         let Plan { rate, share, max_len, .. } = self.plan;
         let rate = self.plan.treatment.tins().rate(number, rate);
@@ -597,8 +598,8 @@ impl Direction {
         (rate, target)
     }
 
-    /// How many flows hold packets, and how many [hosts](Self::side), where the queue knows both.
-    /// Cost: O(queues).
+    /// Returns the number of flows and of [hosts](Self::side) with queued packets, if the queue
+    /// knows both. Cost: O(queues).
     pub(crate) fn totals(&self) -> Option<(FlowTotals, u32)> {
         let (flows, (sources, destinations)) = self.queue.totals()?;
         Some(match self.side() {
@@ -607,8 +608,8 @@ impl Direction {
         })
     }
 
-    /// The side whose hosts are counted: that of the LAN, or the one that counts where that does
-    /// not.
+    /// Returns the side whose hosts are counted: the LAN side, or the isolated one if that is the
+    /// other.
     const fn side(&self) -> Side {
         match (isolation(self.plan.share.hosts, self.heading), self.heading) {
             (Isolation::DualSrcHost, _) => Side::Source,
@@ -618,9 +619,9 @@ impl Direction {
         }
     }
 
-    /// How often flows, and [hosts](Self::side), have become backlogged in the queue that there is,
-    /// and how often new ones, a pair each; and how many flows that hold packets do not react to
-    /// drops. Where the queue knows. Cost: O(queues).
+    /// Returns, if the queue knows, how often flows and [hosts](Self::side) of the current queue
+    /// became backlogged and how often new ones did, a pair each, and the number of backlogged
+    /// flows that do not react to drops. Cost: O(queues).
     pub(crate) fn activity(&self) -> Option<([[u64; 2]; 2], u32)> {
         let (all, unresponsive) = self.queue.activity()?;
         let Activations { flows, new_flows, .. } = all;
@@ -631,7 +632,7 @@ impl Direction {
         Some(([[flows, new_flows], hosts], unresponsive))
     }
 
-    /// Moves what is queued into `queue`, which is empty.
+    /// Moves queued packets into `queue`, which is empty.
     fn move_into(&mut self, queue: Box<dyn Queue>, plan: Plan, pool: &mut Pool) {
         let mut moving = Vec::new();
         self.queue.drain(&mut |packet: Packet, _| moving.push(packet));
@@ -644,22 +645,22 @@ impl Direction {
         let line = self.queue.line().clone();
         self.queue = queue;
         self.queue.set_line(line);
-        // The packets wait on: the line is busy since the oldest of them came, and they are as old
-        // as they were.
+        // Packets keep their arrival times, and the link counts as busy since the oldest of them
+        // arrived.
         for packet in moving {
             let held = self.held[packet.handle as usize];
             if let Some(seen) = held.seen {
                 self.offer(held.arrived, &seen, packet, pool);
             }
         }
-        // Packets that moved on are counted by the new queue.
+        // The new queue counts packets that moved on.
         let counted_again = self.queue.counters().came_marked;
         self.outside.came_marked_before += before.came_marked.saturating_sub(counted_again);
     }
 
     /// Gives the frames of `moving` packets, and of those that are leaving, handles below
-    /// `descriptors`. The limits of both directions leave room for all of them; what would find
-    /// none is dropped.
+    /// `descriptors`. The limits of both directions ensure that all fit; packets that do not are
+    /// dropped.
     fn renumber(&mut self, moving: &mut Vec<Packet>, descriptors: u32, pool: &mut Pool) {
         let Self { held, watch, leaving, outside, .. } = self;
         held.resize(held.len().max(descriptors as usize), Held::default());
@@ -684,7 +685,7 @@ impl Direction {
         held.shrink_to_fit();
     }
 
-    /// The device has gone for good: what waits for it goes nowhere.
+    /// Counts all frames waiting for a device that has disappeared as undeliverable.
     pub(crate) fn give_up(&mut self, pool: &mut Pool) {
         while !self.leaving.is_empty() {
             self.cannot_leave(pool);
@@ -699,12 +700,12 @@ impl Direction {
         self.outside
     }
 
-    /// The error of the last frame that the device refused, if it refused any.
+    /// Returns the error of the last frame that the device refused.
     pub(crate) fn refused_with(&self) -> Option<i32> {
         self.refused_with
     }
 
-    /// Frames held: queued, and waiting for the device.
+    /// Returns the number of frames queued or waiting for the device.
     pub(crate) fn held(&self) -> u64 {
         u64::from(self.queue.backlog().packets) + self.leaving.len() as u64
     }
@@ -717,17 +718,17 @@ impl Direction {
         self.queue.limits()
     }
 
-    /// What a packet is on the wire.
+    /// Returns the framing of the link.
     pub(crate) fn link(&self) -> Overhead {
         self.link
     }
 
-    /// All that was sent, in bytes on the wire.
+    /// Returns the bytes sent, as counted on the wire.
     pub(crate) fn wire_bytes(&self) -> u64 {
         self.wire_bytes
     }
 
-    /// Another rate from `now` on.
+    /// Sets the rate from `now` on.
     pub(crate) fn set_rate(&mut self, now: Nanos, rate: Rate) {
         if rate != self.plan.rate {
             self.plan.rate = rate;
@@ -735,18 +736,18 @@ impl Direction {
         }
     }
 
-    /// Whether the rate of the line before is estimated from what arrives.
+    /// Enables or disables the estimate of the link's rate from arrivals.
     pub(crate) fn watch_arrivals(&mut self, is_on: bool) {
         let arrivals = self.arrivals.take().filter(|_| is_on);
         self.arrivals = arrivals.or_else(|| is_on.then(ArrivalRate::new));
     }
 
-    /// The estimate in bits per second, if there is one.
+    /// Returns the estimate in bits per second, if there is one.
     pub(crate) fn arrivals(&self) -> Option<u64> {
         self.arrivals.as_ref()?.estimate()
     }
 
-    /// The rate that arrivals suggest.
+    /// Returns the rate suggested by arrivals.
     pub(crate) fn arrivals_rate(&self) -> Option<Rate> {
         self.arrivals.as_ref()?.rate()
     }
@@ -763,12 +764,12 @@ impl Direction {
         self.watch.as_mut()
     }
 
-    /// Rejected and dropped by the queue, in packets.
+    /// Returns the number of packets rejected or dropped by queues.
     pub(crate) fn lost(&self) -> u64 {
         lost(&self.queue.counters()) + self.outside.lost_before.all()
     }
 
-    /// Received less everything that is known to have become of a frame: zero.
+    /// Returns received frames minus all that are accounted for: zero.
     pub(crate) fn unaccounted(&self) -> i64 {
         let Outside { received, too_long, merged, too_short, no_room, sent, undeliverable, .. } =
             self.outside;
@@ -784,7 +785,7 @@ impl Direction {
     }
 }
 
-/// Packets that a queue did not deliver.
+/// Returns the number of packets that a queue did not deliver.
 fn lost(counters: &Counters) -> u64 {
     counters.rejected.packets + counters.dropped_total().packets
 }

@@ -1,9 +1,8 @@
-//! Rates that follow the line while frames are forwarded.
+//! Autorate at run time.
 //!
-//! The answers of a reflector that gives timestamps say how long each way takes. Others say how
-//! long both take together, and no more. A direction that carries little beside the other one then
-//! has no part in a delay, so that its controller gets the delay that it knows of the path: see
-//! [`is_bystander`].
+//! Replies of a reflector with timestamps give the delay of each direction. Other replies give the
+//! round trip only. A direction with little load compared to the other then cannot have caused the
+//! delay, and its controller gets the baseline instead: see [`is_bystander`].
 
 use core::net::IpAddr;
 
@@ -18,50 +17,50 @@ use crate::io::ping::{Answer, Pinger};
 use crate::log::say;
 use crate::stats::report::{Followed, Reflected};
 
-/// Between two requests: four in an interval between decisions.
+/// Interval between requests: four per interval between decisions.
 const REQUESTS: Nanos = Nanos::from_millis(50);
-/// How long a reflector may be silent before another one is asked.
+/// Time without replies after which the next reflector is used.
 const SILENCE: Nanos = Nanos::from_secs(1);
-/// How often the rate follows arrivals, as often as the estimate can be new.
+/// Interval of arrival-based updates, the highest rate at which the estimate changes.
 const ARRIVALS: Nanos = Nanos::from_millis(250);
-/// Loads are compared over this: the interval between decisions.
+/// Interval over which loads are compared: the interval between decisions.
 const INTERVAL: Nanos = Nanos::from_millis(200);
 
-/// What makes the rates of both directions follow the line.
+/// Autorate state of both directions.
 #[derive(Debug, Default)]
 pub(crate) struct Following {
     follow: Follow,
     pinger: Option<Pinger>,
-    /// The place of the one that is asked.
+    /// Index of the current reflector.
     asked: usize,
     heard: Nanos,
-    /// Whether it has answered since it is asked.
+    /// True if the current reflector has replied.
     has_answered: bool,
-    /// What was learned of the ways to the others, up and down, in their order.
+    /// State of the paths to the reflectors, upload and download, in their order.
     paths: Vec<[AutoratePath; 2]>,
     controllers: [Option<Autorate>; 2],
-    /// Bytes on the wire up to the last update, and those of the interval before.
+    /// Bytes on the wire.
     loads: [Load; 2],
     loads_at: Nanos,
     shortfalls: [Shortfall; 2],
-    /// The last answer, and what the controllers were told of it.
+    /// Delay of the last reply, and the delays given to the controllers.
     delay: Option<Nanos>,
     told: [Nanos; 2],
     due: Nanos,
     arrivals_due: Nanos,
 }
 
-/// What a direction has sent.
+/// Bytes sent by a direction.
 #[derive(Clone, Copy, Debug, Default)]
 struct Load {
     told: u64,
-    /// At the begin of the present interval, and in the last one.
+    /// At the start of the current interval, and during the last one.
     begin: u64,
     last: u64,
 }
 
 impl Following {
-    /// `pinger` is there if answers are to be followed.
+    /// Creates the state. `pinger` is present if delay-based autorate is possible.
     pub(crate) fn new(follow: Follow, pinger: Option<Pinger>, now: Nanos) -> Self {
         let mut following = Self {
             follow: Follow::default(),
@@ -83,7 +82,7 @@ impl Following {
         following
     }
 
-    /// Whether answers may be followed: that takes sockets, which are opened at the start.
+    /// Returns true if delay-based autorate is possible: its sockets are opened at the start only.
     pub(crate) fn has_sockets(&self) -> bool {
         self.pinger.is_some()
     }
@@ -92,7 +91,7 @@ impl Following {
         self.pinger.as_ref()
     }
 
-    /// Another configuration; what was learned stays where the path does.
+    /// Applies another configuration; what was learned is kept if the path is the same.
     pub(crate) fn set(&mut self, follow: Follow, now: Nanos) {
         let is_same_path = follow.reflectors == self.follow.reflectors;
         for (controller, params) in self.controllers.iter_mut().zip(follow.by_delay) {
@@ -109,7 +108,7 @@ impl Following {
         }
     }
 
-    /// Asks the reflector at this place of the list, with what was learned of the way to it.
+    /// Switches to the reflector at index `place`, with what was learned about its path.
     fn ask(&mut self, now: Nanos, place: usize) {
         let next = self.paths.get(place).copied().unwrap_or_default();
         let mut last = <[AutoratePath; 2]>::default();
@@ -130,7 +129,7 @@ impl Following {
         }
     }
 
-    /// Asks another one, if the present one is silent.
+    /// Switches to the next reflector if the current one is silent.
     fn turn(&mut self, now: Nanos) {
         if now.since(self.heard) < SILENCE {
             return;
@@ -145,9 +144,9 @@ impl Following {
         }
     }
 
-    /// An answer has come, while the directions use so much of their rates. One that comes late, of
-    /// a reflector that was asked before, has it asked again if the present one has said nothing: a
-    /// modem that is full holds back the answers of all.
+    /// Handles a reply at this utilisation of both directions. A late reply from a former reflector
+    /// makes it the current one again if the current one has not replied yet: a full modem delays
+    /// the replies of all.
     fn heard(&mut self, now: Nanos, answer: Answer, used: [u64; 2]) {
         let Some(place) = self.follow.reflectors.iter().position(|of| *of == answer.from) else {
             return;
@@ -171,14 +170,14 @@ impl Following {
         }
     }
 
-    /// When there is something to do.
+    /// Returns the time of the next action.
     pub(crate) fn poll_at(&self) -> Option<Nanos> {
         let by_delay = self.pinger.is_some() && !self.follow.reflectors.is_empty();
         let by_arrivals = self.follow.by_arrivals.map(|_| self.arrivals_due);
         by_delay.then_some(self.due).into_iter().chain(by_arrivals).min()
     }
 
-    /// Answers may have come.
+    /// Reads replies.
     pub(crate) fn hear(&mut self, now: Nanos, directions: &[Direction; 2]) {
         let Self { pinger: Some(pinger), loads, .. } = self else { return };
         let mut answers = Vec::new();
@@ -194,7 +193,7 @@ impl Following {
         }
     }
 
-    /// Asks, and lets the rates follow, if it is time.
+    /// Sends requests and updates the rates if due.
     pub(crate) fn follow(&mut self, now: Nanos, directions: &mut [Direction; 2]) {
         if self.due <= now && !self.follow.reflectors.is_empty() && self.pinger.is_some() {
             self.hear(now, directions);
@@ -234,9 +233,9 @@ impl Following {
         }
     }
 
-    /// Says once an episode that a link gives less than the least rate.
+    /// Logs once per episode that the link is slower than the minimum rate.
     fn say_if_short(&mut self, now: Nanos, directions: &[Direction; 2]) {
-        // An eighth of a rate counts as its use: senders slow down to what the link gives.
+        // An eighth of the rate counts as used: senders slow down to the rate of the link.
         const USED: u64 = 128;
         let is_heard = self.has_answered && now.since(self.heard) < SILENCE;
         for (at, controller) in self.controllers.iter().enumerate() {
@@ -257,19 +256,18 @@ impl Following {
                 let least =
                     Rate::bits_per_second(params.floor_bps()).map_or(String::new(), rate_word);
                 say(&format!(
-                    "{name}: the link gives less than --{name}-min {least}: the delay stays although the rate is no more; \
-                     lower --{name}-min"
+                    "{name}: the link is slower than --{name}-min {least}: the delay remains at this rate; lower --{name}-min"
                 ));
             }
         }
     }
 
-    /// The rate that a direction is to have, if it follows the line.
+    /// Returns the current rate of a direction, if autorate controls it.
     pub(crate) fn rate(&self, at: usize) -> Option<Rate> {
         self.controllers.get(at)?.as_ref().map(Autorate::rate)
     }
 
-    /// What is said of a direction.
+    /// Returns the autorate part of a direction's report.
     pub(crate) fn report(&self, at: usize, direction: &Direction) -> Option<Followed> {
         let bits = |rate: Rate| rate.as_bits_per_second().unwrap_or(0);
         let by_arrivals = self.follow.by_arrivals.filter(|_| at == 1);
@@ -290,7 +288,7 @@ impl Following {
         })
     }
 
-    /// What is said of the answers.
+    /// Returns the part of the report about the reflector.
     pub(crate) fn reflected(&self) -> Option<Reflected> {
         let pinger = self.pinger.as_ref().filter(|_| !self.follow.reflectors.is_empty())?;
         Some(Reflected {
@@ -302,7 +300,7 @@ impl Following {
     }
 }
 
-/// What arrives suggests, within bounds.
+/// Returns the rate estimated from arrivals, within bounds.
 fn estimate(direction: &Direction, (least, most): (Rate, Rate)) -> Option<Rate> {
     let rate = direction.arrivals_rate()?;
     Some(lesser(greater(rate, least), most))
@@ -320,14 +318,14 @@ fn greater(one: Rate, other: Rate) -> Rate {
     if bits(one) > bits(other) { one } else { other }
 }
 
-/// How much of its rate a direction used, in 1,024th: `bytes` in an interval.
+/// Returns the utilisation of a rate by `bytes` per interval, in 1/1,024.
 fn parts_of(bytes: u64, bits_per_second: u64) -> u64 {
     let in_interval = u128::from(bits_per_second) * u128::from(INTERVAL.0) / 8_000_000_000;
     u64::try_from(u128::from(bytes) * 1_024 / in_interval.max(1)).unwrap_or(u64::MAX)
 }
 
-/// Whether a direction that uses so much of its rate has no part in a delay: less than a quarter,
-/// and less than half of what the other one uses.
+/// Returns true if a direction at this utilisation cannot have caused a delay: less than a quarter,
+/// and less than half of the other direction's.
 const fn is_bystander(used: u64, by_other: u64) -> bool {
     used < 256 && used < by_other / 2
 }
@@ -343,7 +341,7 @@ mod tests {
         assert_eq!((mbits(250_000, 10), mbits(250_000, 40), mbits(0, 40)), (1_024, 256, 0));
         assert!(is_bystander(mbits(10_000, 10), mbits(250_000, 10)));
         assert!(!is_bystander(mbits(250_000, 10), mbits(10_000, 10)));
-        // The line may have become slower than either: neither is spared.
+        // The link may have become slower than both: neither is exempt.
         assert!(!is_bystander(100, 120));
         assert!(!is_bystander(300, 1_024));
         assert_eq!(parts_of(u64::MAX, 1), u64::MAX);
@@ -352,7 +350,7 @@ mod tests {
     const MS: u64 = 1_000_000;
     const STEP: Nanos = Nanos(10 * MS);
 
-    /// Rates that follow these reflectors.
+    /// Creates the state for these rates and reflectors.
     fn following(up: [&str; 3], down: [&str; 3], reflectors: &str) -> Following {
         let [up_min, up, up_max] = up;
         let [down_min, down, down_max] = down;
@@ -365,21 +363,21 @@ mod tests {
         Following::new(config.follow, None, Nanos::ZERO)
     }
 
-    /// A line with FIFOs up and down, and the answers on their way over it.
+    /// A link with a FIFO per direction, and the replies on their way.
     struct Line {
         bps: [u64; 2],
-        /// What a FIFO holds, and what is in them, in nanoseconds.
+        /// Capacity of a FIFO and their backlogs, in nanoseconds.
         fifo: u64,
         queued: [u64; 2],
-        /// Whether the reflector gives timestamps.
+        /// True if the reflector gives timestamps.
         gives: bool,
         now: Nanos,
         coming: Vec<(Nanos, Answer)>,
     }
 
     impl Line {
-        /// A step in which so many percent of the rates are sent; returns the bits that the line
-        /// carried.
+        /// Advances one step in which these percentages of the rates are sent; returns the bits
+        /// that the link carried.
         fn step(&mut self, following: &mut Following, shares: [u64; 2]) -> [u64; 2] {
             self.now = self.now.plus(STEP);
             let mut carried = [0; 2];
@@ -410,9 +408,9 @@ mod tests {
         }
     }
 
-    /// Goal: a start under load at a modem that is full is found, with one reflector and with two,
-    /// whose answers come seconds after another one was asked. Method: an upload over 3 Mbit/s with
-    /// a FIFO of 3.8 s that is full, at a rate of 12 Mbit/s.
+    /// Goal: a start under load with a full modem is detected, with one reflector and with two,
+    /// whose replies arrive seconds after the other one became current. Method: an upload over 3
+    /// Mbit/s with a full FIFO of 3.8 s, at a rate of 12 Mbit/s.
     #[test]
     fn late_answers_of_a_full_modem_are_heard() {
         for reflectors in ["192.0.2.1", "192.0.2.1,192.0.2.2"] {
@@ -436,8 +434,8 @@ mod tests {
         }
     }
 
-    /// Goal: with timestamps each direction follows its own queue where both are full. Method: 6
-    /// Mbit/s up and 28 down, of 12 and 40 at most, both full; the first with timestamps and then
+    /// Goal: with timestamps each direction is controlled by its own queue when both are full.
+    /// Method: 6 Mbit/s up and 28 down, with maxima of 12 and 40, both full; with timestamps and
     /// without.
     #[test]
     fn of_two_full_directions_each_follows_its_own_queue() {

@@ -1,8 +1,8 @@
-//! Congestion experienced: the mark that an AQM asks for, put into the IP header.
+//! Writes the congestion-experienced mark of an AQM into the IP header.
 
 use freeboard::flowhash::parse;
 
-/// Marks the outermost IP header of `frame`; a frame without one stays as it is.
+/// Marks the outermost IP header of `frame`; a frame without one is unchanged.
 pub(crate) fn congestion_experienced(frame: &mut [u8]) {
     if let Some(ip) = parse::ethernet(frame).ip {
         freeboard::mark_congestion(frame, &ip);
@@ -20,9 +20,9 @@ mod tests {
         !(((folded & 0xffff) + (folded >> 16)) as u16)
     }
 
-    /// Goal: the mark is there, the checksum is right, nothing else changes.
-    /// Method: both kinds of ECN-capable packets and every DSCP, behind VLAN tags and without; the
-    /// checksum is computed anew over the whole header.
+    /// Goal: the mark is set, the checksum is correct and nothing else changes. Method: both kinds
+    /// of ECN-capable packets and every DSCP, with and without VLAN tags; the checksum is
+    /// recomputed over the whole header.
     #[test]
     fn a_marked_ipv4_header_has_a_right_checksum() {
         for tags in 0..=2 {

@@ -1,12 +1,12 @@
-//! Hosts behind the machine's own translation of addresses: what the kernel's table of connections
-//! says of a packet on the outer side.
+//! Hosts behind this machine's NAT: maps packets on the outer side to hosts with the kernel's
+//! connection tracking table.
 //!
-//! The kernel tells of each connection as it begins, before its first packet leaves the machine's
-//! stack. What is told is read before the frames that have come with it, so that a connection from
-//! a host is known when its first packet is queued. The table itself says what there was before,
-//! and what was told while the socket was full. It is read by the one thread there is, a piece
-//! between two turns of the loop. What is looked up meanwhile is what is known: no packet waits for
-//! the kernel.
+//! The kernel reports each connection as it begins, before its first packet leaves the machine's
+//! network stack. Reports are read before the frames received with them, so that a connection from
+//! a host is known when its first packet is queued. The table itself contains the connections from
+//! before, and those whose reports were lost while the socket was full. It is read by the only
+//! thread, one piece per iteration of the loop. Lookups use what is known at that time: no packet
+//! waits for the kernel.
 
 mod event;
 mod line;
@@ -26,63 +26,62 @@ use crate::io::privileges::Capability;
 use crate::log::say;
 use line::Connection;
 
-/// From the begin of a pass over the table to that of the next, where nothing else tells of
-/// connections: a flow that was not known when it was queued keeps to the machine's address while
-/// it is queued, so this is short.
+/// Interval between passes over the table if the kernel reports no connections. It is short because
+/// a flow unknown when queued keeps the machine's address while it is queued.
 const EVERY: Nanos = Nanos::from_millis(100);
-/// The same where the kernel tells of them: a pass forgets those that have ended.
+/// Interval between passes if the kernel reports connections: a pass only forgets those that have
+/// ended.
 const SELDOM: Nanos = Nanos::from_secs(2);
-/// The kernel is taken to tell of connections for this long after it last told of one.
+/// Time since the last report for which the kernel is assumed to report connections.
 const TOLD: Nanos = Nanos::from_secs(10);
 
-/// A pass takes one part of the time in so many.
+/// A pass takes at most one part of the time in this many.
 const PARTS: u64 = 10;
 
-/// The most translated connections that are known. A packet of another one counts for the address
-/// that it has.
+/// Maximum number of known translated connections. Packets of others count for their own address.
 pub(crate) const MOST: usize = 32_768;
 
-/// What both tables take at most, in bytes: as many places as a table of [`MOST`] has, with a byte
-/// of the hash each.
+/// Maximum size of both tables in bytes: the capacity of a table of [`MOST`] entries, with one byte
+/// of hash each.
 pub(crate) const BYTES: u64 = 2 * 2 * MOST as u64 * (size_of::<(Outside, End)>() as u64 + 1);
 
-/// An end of a connection. The port of an echo is its identifier, at both ends.
+/// One end of a connection. The port of an echo is its identifier, at both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct End {
     address: IpAddr,
     port: u16,
 }
 
-/// A connection as its packets are on the outer side.
+/// A connection as its packets appear on the outer side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Outside {
     protocol: u8,
-    /// The machine's end.
+    /// This machine's end.
     local: End,
     remote: End,
 }
 
-/// From connections as they are outside to the end of the host.
+/// Map from connections on the outer side to the host's end.
 #[derive(Debug, Default)]
 pub(crate) struct Translations {
-    /// What packets are looked up in: the last whole pass, and what is new of this one.
+    /// Entries for lookups: the last complete pass, and additions from the current one.
     known: HashMap<Outside, End>,
-    /// What this pass has read.
+    /// Entries read in the current pass.
     read: HashMap<Outside, End>,
 }
 
 impl Translations {
-    /// With the memory that it will need, so that no packet waits for a table that grows.
+    /// Allocates the full capacity, so that no packet waits for a table to grow.
     fn with_room() -> Self {
         Self { known: HashMap::with_capacity(MOST), read: HashMap::with_capacity(MOST) }
     }
 
-    /// A line of the kernel's table. One that is not understood is left out.
+    /// Adds a line of the kernel's table; lines that cannot be parsed are ignored.
     fn take_in(&mut self, line: &[u8]) {
         self.learn(Connection::parse(line));
     }
 
-    /// What the kernel tells. What is not understood is left out.
+    /// Adds a report of the kernel; reports that cannot be parsed are ignored.
     fn hear(&mut self, event: &[u8]) {
         self.learn(Connection::of_event(event));
     }
@@ -98,7 +97,7 @@ impl Translations {
         }
     }
 
-    /// A pass is over: what it did not have is forgotten.
+    /// Ends a pass: entries that it did not contain are forgotten.
     fn turn(&mut self) {
         core::mem::swap(&mut self.known, &mut self.read);
         self.read.clear();
@@ -109,7 +108,7 @@ impl Translations {
         self.read.clear();
     }
 
-    /// What a packet that goes this way on the outer side is on the inner one.
+    /// Returns the translations of packets in one direction.
     pub(crate) fn of(&self, heading: Heading) -> Translated<'_> {
         Translated { table: self, heading }
     }
@@ -170,30 +169,30 @@ impl flowhash::Nat for Translated<'_> {
     }
 }
 
-/// The translation of this machine, if it is asked for.
+/// NAT of this machine, if enabled.
 #[derive(Debug, Default)]
 pub(crate) struct Nat {
     conntrack: Option<Conntrack>,
-    /// None where the kernel does not tell.
+    /// `None` if the kernel does not report connections.
     events: Option<Events>,
-    /// When the kernel last told of a connection.
+    /// Time of the last report of a connection.
     told: Option<Nanos>,
-    /// Something was lost of what it told, since the pass began.
+    /// True if reports were lost since the pass began.
     is_overrun: bool,
     is_on: bool,
     translations: Translations,
-    /// When the next piece is read.
+    /// Time at which the next piece is read.
     due: Nanos,
-    /// When the pass began.
+    /// Start of the current pass.
     began: Nanos,
-    /// When the next one may begin.
+    /// Earliest start of the next pass.
     earliest: Nanos,
     is_reading: bool,
     is_broken: bool,
 }
 
 impl Nat {
-    /// Opens what is read, which can only be done at the start; one line says why not.
+    /// Opens table and reports, which is possible at the start only.
     pub(crate) fn open(is_on: bool) -> Result<Self, String> {
         if !is_on {
             return Ok(Self::default());
@@ -202,27 +201,27 @@ impl Nat {
             ErrorKind::PermissionDenied => {
                 format!("{PATH}: {}", Capability::DAC_OVERRIDE.missing())
             }
-            _ => format!("{PATH}: {error}; a kernel that tracks connections has it"),
+            _ => format!("{PATH}: {error} (expected a kernel with connection tracking)"),
         })?;
         let events = Events::open().inspect_err(|error| {
             let error = match error {
                 Errno::EPERM => Capability::NET_ADMIN.missing(),
                 error => error.to_string(),
             };
-            let why = format!("{error}; connections are known once {PATH} was read");
-            say(&format!("nat: the kernel tells of no connections: {why}"));
+            let why = format!("{error}; connections are known only after {PATH} was read");
+            say(&format!("nat: no reports of new connections: {why}"));
         });
         let translations = Translations::with_room();
         let (conntrack, events) = (Some(conntrack), events.ok());
         Ok(Self { conntrack, events, is_on, translations, ..Self::default() })
     }
 
-    /// Whether it can be asked for.
+    /// Returns true if NAT can be enabled.
     pub(crate) fn is_open(&self) -> bool {
         self.conntrack.is_some()
     }
 
-    /// On or off from `now` on.
+    /// Enables or disables it from `now` on.
     pub(crate) fn set(&mut self, is_on: bool, now: Nanos) {
         if is_on != self.is_on {
             self.translations.forget();
@@ -234,17 +233,17 @@ impl Nat {
         &self.translations
     }
 
-    /// Connections that are translated, as far as they are known; none if they are not looked for.
+    /// Returns the number of known translated connections; `None` if disabled.
     pub(crate) fn connections(&self) -> Option<u64> {
         self.is_on.then(|| self.translations.len() as u64)
     }
 
-    /// What wakes when the kernel has told something.
+    /// Returns the descriptor that becomes readable when the kernel has reported something.
     pub(crate) fn events(&self) -> Option<&Events> {
         self.events.as_ref()
     }
 
-    /// Takes in what the kernel has told, up to a bound.
+    /// Processes reports of the kernel, up to a bound.
     #[inline]
     pub(crate) fn hear(&mut self, now: Nanos) {
         let Self { events: Some(events), translations, is_on, .. } = self else { return };
@@ -269,19 +268,19 @@ impl Nat {
         }
     }
 
-    /// From the begin of a pass to that of the next.
+    /// Returns the interval between the starts of passes.
     fn every(&self, now: Nanos) -> Nanos {
         let is_told = self.told.is_some_and(|at| now.since(at) < TOLD);
         let has_room = self.translations.len() < MOST;
         if is_told && has_room && !self.is_overrun { SELDOM } else { EVERY }
     }
 
-    /// When there is something to read.
+    /// Returns the time of the next read.
     pub(crate) fn poll_at(&self) -> Option<Nanos> {
         (self.is_on && self.is_open()).then_some(self.due)
     }
 
-    /// Takes in what the kernel has told, and reads a piece of the table, if it is time.
+    /// Processes reports of the kernel, and reads a piece of the table if due.
     pub(crate) fn read(&mut self, now: Nanos) {
         self.hear(now);
         let Self { conntrack: Some(conntrack), translations, .. } = self else { return };

@@ -1,4 +1,4 @@
-//! The queue of one direction: whatever the configuration asks for, behind one trait.
+//! The queue of one direction: every configurable queue behind one trait.
 
 mod size;
 mod users;
@@ -26,23 +26,23 @@ pub(crate) use size::bytes_of_tables;
 use size::{host_entries, queues};
 use users::Users;
 
-/// Rounds of `triple-isolate`, shared by the tins.
+/// Table size for `triple-isolate`, shared by the tins.
 const ROUNDS: usize = 256;
-/// The seed of an AQM that draws: a draw only decides which packets of one flow are dropped, and is
-/// no secret.
+/// Seed of randomised AQMs. It need not be secret: it only decides which packets of a flow are
+/// dropped.
 const SEED: u64 = 1;
-/// Frames that one direction may hold unless its limit is in packets.
+/// Maximum number of frames in one direction, unless its limit is in packets.
 const FRAMES: u32 = 8_192;
 
-/// The longest frame that QFQ can order.
+/// Maximum frame length for QFQ.
 const QFQ_MAX_LEN: u32 = Qfq::<[QfqFlow; 0]>::MAX_LEN;
 
-/// Which way frames go.
+/// Direction of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heading {
-    /// From the hosts to the line: they are the sources.
+    /// From the hosts to the link; hosts are the sources.
     Up,
-    /// From the line to the hosts: they are the destinations.
+    /// From the link to the hosts; hosts are the destinations.
     Down,
 }
 
@@ -55,21 +55,21 @@ impl Heading {
     }
 }
 
-/// What a queue is told about a packet.
+/// A queue's view of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) flow: u32,
     pub(crate) source: u32,
     pub(crate) destination: u32,
-    /// Its number in the plan that is in force.
+    /// Number of the tin in the current plan.
     pub(crate) tin: u8,
-    /// Of its host on the LAN side.
+    /// Weight of its host on the LAN side.
     pub(crate) weight: u32,
-    /// The quantum that this weight gives the host.
+    /// Quantum of the host, from its weight.
     pub(crate) quantum: u32,
-    /// Of the host too.
+    /// Committed rate of the host.
     pub(crate) rate: Option<TokenBucket>,
-    /// Of the host too.
+    /// Ceiling of the host.
     pub(crate) ceiling: Option<TokenBucket>,
 }
 
@@ -96,9 +96,9 @@ impl Labelled for Seen {
     }
 }
 
-/// A queue of a direction, behind its line.
+/// A shaped queue of one direction.
 pub(crate) trait Queue: Scheduler + fmt::Debug {
-    /// Enqueues a packet; as [`Scheduler::enqueue`].
+    /// Enqueues a packet like [`Scheduler::enqueue`].
     fn offer(
         &mut self,
         now: Nanos,
@@ -107,20 +107,20 @@ pub(crate) trait Queue: Scheduler + fmt::Debug {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected>;
 
-    /// The line: its rate, and when it is free.
+    /// Returns the shaper.
     fn line(&self) -> &Shaper;
 
-    /// Another line, with what it still owes.
+    /// Replaces the shaper; the new one brings its own debt.
     fn set_line(&mut self, line: Shaper);
 
-    /// The rate of `plan`, and its AQM for that rate.
+    /// Sets the rate of `plan`, and the AQM for that rate.
     fn set_rate_and_aqm(&mut self, now: Nanos, plan: &Plan);
 
-    /// What packets are on the wire: on the line, and for the rates and ceilings of hosts.
+    /// Sets the framing, for the shaper and for the rates and ceilings of hosts.
     fn set_link(&mut self, link: Overhead);
 
-    /// As [`Self::offer`], of a packet and with packets queued that `acks` reads. Without effect on
-    /// a queue without a filter of acknowledgements.
+    /// Like [`Self::offer`], with `acks` to read the packet and those queued. Without effect on a
+    /// queue without an ACK filter.
     fn offer_ack(
         &mut self,
         now: Nanos,
@@ -132,42 +132,42 @@ pub(crate) trait Queue: Scheduler + fmt::Debug {
         self.offer(now, seen, packet, drops)
     }
 
-    /// Whether drops are charged, and how acknowledgements are filtered where the queue can do so.
+    /// Sets whether drops are charged, and the ACK filter if the queue has one.
     fn treat(&mut self, treatment: &Treatment);
 
-    /// What `seen` says of its host, from now on; without effect on a queue that has no level of
-    /// hosts.
+    /// Applies the host terms of `seen` from now on; without effect on a queue without host
+    /// isolation.
     fn update_host(&mut self, _now: Nanos, _seen: &Seen) {}
 
-    /// Other tins from now on; without effect on a queue that has none. `seen` says of each packet
-    /// that is queued what it is told about it, with its number in the new plan.
+    /// Sets the tins; without effect on a queue without tins. `seen` returns the view of each
+    /// queued packet with its tin number in the new plan.
     fn set_tins(&mut self, _plan: TinPlan, _seen: &dyn Fn(Packet) -> Seen) {}
 
-    /// What has happened in a tin, of a queue that has tins. Cost: O(queues).
+    /// Returns the counters of a tin. Cost: O(queues).
     fn tin_counters(&self, _number: u8) -> Option<TinCounters> {
         None
     }
 
-    /// How many flows hold packets, and how many hosts on each side, of a queue that knows both.
-    /// Cost: O(queues).
+    /// Returns the number of flows, and of hosts on each side, with queued packets, if known. Cost:
+    /// O(queues).
     fn totals(&self) -> Option<(FlowTotals, (u32, u32))> {
         None
     }
 
-    /// How often flows and hosts have become backlogged, and how many flows that hold packets do
-    /// not react to drops, of a queue that knows. Cost: O(queues).
+    /// Returns how often flows and hosts became backlogged, and the number of backlogged flows that
+    /// do not react to drops, if known. Cost: O(queues).
     fn activity(&self) -> Option<(Activations, u32)> {
         None
     }
 
-    /// What shares the line, from now on; without effect on a queue that is built for one
-    /// isolation. `seen` is as for [`Self::set_tins`].
+    /// Sets the isolation; without effect on a queue that is built for a single one. `seen` is as
+    /// for [`Self::set_tins`].
     fn set_isolation(&mut self, _isolation: Isolation, _seen: &dyn Fn(Packet) -> Seen) {}
 }
 
-/// A queue that [`Shaped`] puts behind a line: every one but the [`SmartQueue`], which has its own.
+/// A queue without a shaper of its own, which [`Shaped`] provides: every one but [`SmartQueue`].
 trait Unshaped: Scheduler + fmt::Debug {
-    /// Enqueues a packet; as [`Scheduler::enqueue`].
+    /// Enqueues a packet like [`Scheduler::enqueue`].
     fn offer(
         &mut self,
         now: Nanos,
@@ -176,8 +176,8 @@ trait Unshaped: Scheduler + fmt::Debug {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected>;
 
-    /// As [`Self::offer`], of a packet and with packets queued that `acks` reads. Without effect on
-    /// a queue without a filter of acknowledgements.
+    /// Like [`Self::offer`], with `acks` to read the packet and those queued. Without effect on a
+    /// queue without an ACK filter.
     fn offer_ack(
         &mut self,
         now: Nanos,
@@ -189,10 +189,10 @@ trait Unshaped: Scheduler + fmt::Debug {
         self.offer(now, seen, packet, drops)
     }
 
-    /// How acknowledgements are filtered, if they can be.
+    /// Sets the ACK filter, if the queue has one.
     fn set_ack_filter(&mut self, _filter: AckFilter) {}
 
-    /// Another AQM, if there may be one.
+    /// Sets the AQM, if the queue has one.
     fn set_aqm(&mut self, aqm: AqmTerms);
 }
 
@@ -241,29 +241,29 @@ impl<Q: Unshaped> Queue for Shaped<Q> {
     }
 }
 
-/// What a queue is built for.
+/// Specification of a direction's queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) share: Sharing,
     pub(crate) heading: Heading,
-    /// Frames of the pool: handles are below it.
+    /// Number of frames in the pool; handles are below it.
     pub(crate) descriptors: u32,
-    /// The longest frame in bytes.
+    /// Maximum frame length in bytes.
     pub(crate) max_len: u32,
     pub(crate) rate: Rate,
     pub(crate) treatment: Treatment,
 }
 
-/// What is said of the AQM, and of packets with ECT(1).
+/// Parameters of the AQM and of the ECT(1) threshold.
 type AqmTerms = (AqmChoice, Option<L4sParams>);
 type Aqm = ChosenAqm<Vec<ChosenAqmState>>;
-/// Hosts and flows, with room for rates and for `triple-isolate`.
+/// Isolates hosts and flows, with tables for rates and for `triple-isolate`.
 type HostQueues = SmartQueue<Heap>;
 type Shortest = ShortestQueue<Vec<LengthFlow>, Vec<WaitingFlow>>;
 type Tables = (Vec<Empty>, Vec<Descriptor>, [FlowRecord; 0], HashDirectory<Vec<TagLine>>);
 type ByHash<O, D = OwnVictim> = Hashed<FlowQueues<O, Tables, Aqm, D>>;
 
-/// What a queue takes for each frame that it may hold, in bytes.
+/// Returns the size of a queue's data per frame in bytes.
 pub(crate) const fn bytes_of_descriptor(hosts: HostMode) -> usize {
     match hosts {
         HostMode::UsersSqf => users::BYTES_OF_DESCRIPTOR,
@@ -271,7 +271,7 @@ pub(crate) const fn bytes_of_descriptor(hosts: HostMode) -> usize {
     }
 }
 
-/// The most frames of both directions that a queue has places for.
+/// Returns the maximum number of frames of both directions that a queue supports.
 pub(crate) const fn max_descriptors(hosts: HostMode) -> u32 {
     match hosts {
         HostMode::UsersSqf => users::MAX_DESCRIPTORS,
@@ -279,11 +279,11 @@ pub(crate) const fn max_descriptors(hosts: HostMode) -> u32 {
     }
 }
 
-/// The most bytes that a direction may hold by default: enough for the queues of many flows, which
-/// an AQM keeps short. A stream that answers no AQM fills more, and waits for it.
+/// Maximum default limit in bytes: enough for many flows under an AQM. An unresponsive flow would
+/// fill more and only delay itself.
 const MOST_BY_RATE: u32 = 4 << 20;
 
-/// The limits in force in a direction with this treatment.
+/// Returns the limits of a direction with this treatment.
 pub(crate) fn limits(share: &Sharing, treatment: &Treatment, mtu: usize) -> Limits {
     let mut limits = match share.limit {
         Limit::ByRate => {
@@ -301,12 +301,12 @@ pub(crate) fn limits(share: &Sharing, treatment: &Treatment, mtu: usize) -> Limi
     limits
 }
 
-/// Another AQM; what was learned stays if it is of the same kind.
+/// Sets the AQM; its state is kept if the kind is the same.
 fn set_aqm(aqm: &mut Aqm, (choice, l4s): AqmTerms) {
     let _in_range = aqm.set_choice(choice).and_then(|()| aqm.set_l4s(l4s));
 }
 
-/// The isolation by which this direction is shared.
+/// Returns the isolation of this direction.
 pub(crate) const fn isolation(hosts: HostMode, heading: Heading) -> Isolation {
     match (hosts, heading) {
         (HostMode::By(isolation), _) => isolation,
@@ -316,7 +316,7 @@ pub(crate) const fn isolation(hosts: HostMode, heading: Heading) -> Isolation {
 }
 
 impl Plan {
-    /// An empty queue. One line says why not.
+    /// Builds an empty queue.
     pub(crate) fn build(&self) -> Result<Box<dyn Queue>, String> {
         let limits = self.limits();
         let descriptors = || vec![Descriptor::EMPTY; self.descriptors as usize];
@@ -377,7 +377,8 @@ impl Plan {
         })
     }
 
-    /// The side of the hosts, and which header and which mark name the tin of a frame.
+    /// Returns a builder with the side of the hosts, and with the header and mark that select the
+    /// tin.
     pub(crate) fn builder(&self) -> SmartQueueBuilder {
         let builder = match self.heading {
             Heading::Up => SmartQueue::upload(self.rate),
@@ -386,7 +387,7 @@ impl Plan {
         builder.tin_by(self.treatment.tin_by).fwmark(self.treatment.fwmark)
     }
 
-    /// `queue` behind the line of this plan.
+    /// Puts `queue` behind the shaper of this plan.
     fn shaped(&self, queue: impl Unshaped + 'static) -> Box<dyn Queue> {
         let line = self.treatment.late.of(Shaper::new(self.rate));
         let mut queue = Shaped::new(queue, line, Overhead::RAW);
@@ -394,13 +395,13 @@ impl Plan {
         Box::new(queue)
     }
 
-    /// What the queue may hold.
+    /// Returns the limits of the queue.
     pub(crate) fn limits(&self) -> Limits {
         let mtu = (self.max_len as usize).saturating_sub(AROUND);
         limits(&self.share, &self.treatment, mtu)
     }
 
-    /// Shortest queue first as the gateway has it: with a floor, so that no flow starves.
+    /// Returns SQF with a service floor, so that no flow starves.
     fn shortest(&self, queues: usize) -> Result<Shortest, String> {
         let scheduler = ShortestQueue::new(vec![LengthFlow::EMPTY; queues]);
         let waiting = vec![WaitingFlow::EMPTY; queues];
@@ -411,7 +412,7 @@ impl Plan {
         }
     }
 
-    /// The AQM for the rate of this plan, as [`SmartQueue`] has it.
+    /// Returns the AQM for the rate of this plan, with the parameters of [`SmartQueue`].
     fn aqm(&self) -> AqmTerms {
         let Sharing { aqm, l4s, rtt, .. } = self.share;
         let l4s = l4s.then(|| rtt.l4s(self.rate, self.max_len));
@@ -428,7 +429,7 @@ impl Plan {
     }
 }
 
-/// Words of an error of the library, which are one line.
+/// Formats an error of the library, which is one line.
 fn one_line(error: impl fmt::Display) -> String {
     error.to_string()
 }
@@ -483,7 +484,7 @@ impl Queue for HostQueues {
         SmartQueue::set_line(self, line);
     }
 
-    /// The AQM is for the longest packet that the queue was built for.
+    /// The AQM is for the maximum packet length that the queue was built for.
     fn set_rate_and_aqm(&mut self, now: Nanos, plan: &Plan) {
         self.set_rate(now, plan.rate);
         self.set_rtt(plan.share.rtt);
@@ -522,11 +523,11 @@ impl Queue for HostQueues {
     }
 }
 
-/// Queues by hash of the flow or of a host, without a level above.
+/// Queues selected by the hash of flow or host, without a level of hosts above.
 struct HashedQueues<O: FlowScheduler, D> {
     queues: ByHash<O, D>,
     isolation: Isolation,
-    /// What the flow scheduler is told of a queue whose host has this weight.
+    /// Returns the scheduler's configuration for a queue whose host has this weight.
     config: Box<dyn Fn(u32) -> Option<O::Config>>,
     ack_filter: AckFilter,
 }
@@ -574,7 +575,7 @@ impl<O: FlowScheduler, D: DropPolicy<O>> HashedQueues<O, D> {
     }
 }
 
-/// A table of `queues` queues, a power of two.
+/// Creates a table of `queues` queues, a power of two.
 fn table(queues: usize) -> Result<flowhash::FlowTable<Vec<TagLine>>, String> {
     let lines = vec![TagLine::EMPTY; queues.div_ceil(8)];
     flowhash::FlowTable::new(lines, queues as u32, flowhash::DEFAULT_WAYS).map_err(one_line)
@@ -595,7 +596,7 @@ impl<O: FlowScheduler, D: DropPolicy<O>> Unshaped for HashedQueues<O, D> {
         if outcome == Outcome::Claimed
             && let Some(queue) = table.find(label)
         {
-            // Another flow begins without what the AQM has learned of the last one.
+            // The AQM forgets the state of the flow that had the queue before.
             if table.returns() == returns {
                 self.queues.aqm_mut().forget(FlowId(queue));
             }

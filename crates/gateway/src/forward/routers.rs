@@ -1,24 +1,25 @@
-//! Cards that stand for several hosts: another router on the LAN side.
+//! Detects network cards that several hosts share: another router on the LAN side.
 
 use std::collections::HashMap;
 
-/// So many IPv4 addresses are those of a router's hosts: a machine has one, or two.
+/// Number of IPv4 addresses from which on a card is assumed to be a router's; a single machine has
+/// one or two.
 pub(crate) const OF_A_ROUTER: usize = 4;
-/// Cards that are remembered at once.
+/// Maximum number of cards remembered.
 const CARDS: usize = 256;
 
-/// Which IPv4 addresses come from which card.
+/// IPv4 addresses seen from each card.
 #[derive(Debug, Default)]
 pub(crate) struct Routers {
     last: Option<([u8; 6], [u8; 4])>,
     /// The first addresses of each card.
     cards: HashMap<[u8; 6], Vec<[u8; 4]>>,
-    /// The last card with as many as a router has, when it was found to have them.
+    /// The last card that reached [`OF_A_ROUTER`] addresses.
     pub(crate) found: Option<[u8; 6]>,
 }
 
 impl Routers {
-    /// A packet came from this card with this address.
+    /// Records a packet from this card with this source address.
     pub(crate) fn saw(&mut self, card: [u8; 6], address: [u8; 4]) {
         if self.last.replace((card, address)) == Some((card, address)) {
             return;

@@ -1,4 +1,4 @@
-//! The loop: one thread that sleeps until a frame, a timer, a signal or a question wakes it.
+//! The event loop: one thread that sleeps until a frame, a timer, a signal or a client wakes it.
 
 mod receive;
 mod reload;
@@ -37,21 +37,20 @@ use crate::stats::report::{Reloads, Report};
 use crate::stats::serve::{Exhausted, Metrics, Stats};
 use trouble::Said;
 
-/// The signals that the gateway handles.
+/// Signals that the gateway handles.
 const SIGNALS: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1];
 
-/// Pause accepting clients for this long after `EMFILE` or `ENFILE`.
+/// Pause before accepting clients again after `EMFILE` or `ENFILE`.
 const ACCEPT_BACKOFF: Nanos = Nanos(1_000_000_000);
 
-/// Why the gateway did not start, or did not go on. Each has an exit code.
+/// Failure to start or to go on, with its exit code.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// 1: something happened on the way. Statistics have been printed.
+    /// Code 1: a failure while forwarding, after which statistics have been printed.
     Broken(String),
-    /// 2: the words or the file are not accepted, whenever they are tried. Nothing was changed.
+    /// Code 2: invalid options or file; trying again cannot help. Nothing was changed.
     Refused(String),
-    /// 3: the system does not have what the words name, such as a device, or does not give it.
-    /// Nothing was changed.
+    /// Code 3: the system lacks or refuses a device or another resource. Nothing was changed.
     Missing(String),
 }
 
@@ -61,7 +60,7 @@ impl From<String> for Failure {
     }
 }
 
-/// What woke the loop.
+/// Source of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 enum Token {
@@ -90,45 +89,45 @@ impl Token {
     ];
 }
 
-/// Everything that is open.
+/// The running gateway with everything that it has open.
 #[derive(Debug)]
 struct Gateway {
     config: Config,
     source: Source,
-    /// LAN and WAN; frames of the first go up.
+    /// LAN and WAN device; frames of the first are uploads.
     devices: [Device; 2],
-    /// Up and down.
+    /// Upload and download.
     directions: [Direction; 2],
     following: Following,
     nat: Nat,
     overruns: [u64; 2],
     said: [Said; 2],
-    /// When the devices were last looked at, and when they are to be.
+    /// Times of the last and the next check of the devices.
     looked_at: Nanos,
     look_at: Option<Nanos>,
     reloads: Reloads,
     pool: Pool,
     spares: Vec<Frame>,
-    /// As many for frames of several packets, where they are cut.
+    /// Buffers for unsegmented frames, one per spare, if frames are segmented.
     uncut: Vec<Frame>,
-    /// How many frames of each device are received at once.
+    /// Number of frames received at once from each device.
     widths: [usize; 2],
     stats: Option<Stats>,
     metrics: Option<Metrics>,
-    /// Has something to say when any interface has changed or gone.
+    /// Netlink socket that becomes readable when any interface changes or disappears.
     links: OwnedFd,
     epoll: Epoll,
     timer: TimerFd,
-    /// What the timer is set to: no later than what is due next.
+    /// Expiry of the timer, not later than the next deadline.
     armed: Option<Nanos>,
-    /// When clients are accepted again, after the process had no descriptor left for one.
+    /// Time at which clients are accepted again after the process ran out of descriptors.
     listen_at: Option<Nanos>,
     signals: SignalFd,
     started: Nanos,
     next_report: Nanos,
 }
 
-/// The monotonic clock.
+/// Reads the monotonic clock.
 fn clock() -> Nanos {
     let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC);
     time.map_or(Nanos::ZERO, |time| {
@@ -137,9 +136,9 @@ fn clock() -> Nanos {
     })
 }
 
-/// Forwards until a signal or the loss of a device ends it.
+/// Forwards until a signal or the loss of a device.
 pub(crate) fn run(source: &Source) -> Result<(), Failure> {
-    // A signal that comes before all is open waits until then, and does not end the program.
+    // Blocked, so that a signal during startup waits instead of ending the program.
     let early = SigSet::from_iter([Signal::SIGHUP, Signal::SIGUSR1]).thread_block();
     early.map_err(|error| missing("signals", error))?;
     let config = source.read()?;
@@ -149,7 +148,7 @@ pub(crate) fn run(source: &Source) -> Result<(), Failure> {
     runner.take_over().map_err(Failure::Missing)?;
     let config = &gateway.config;
     say(&format!(
-        "{} up {} to {}, down {}, {} {}; frames and queues take at most {} MB",
+        "{} up {} to {}, down {}, {} {}; frames and queues use at most {} MB",
         config.lan,
         rate_word(config.up),
         config.wan,
@@ -165,9 +164,10 @@ pub(crate) fn run(source: &Source) -> Result<(), Failure> {
     ended.map_err(Failure::Broken)
 }
 
-/// Why a device that the machine itself uses cannot be forwarded to, with the commands that help.
+/// Returns the reason why a device in use by this machine cannot be forwarded, with the commands
+/// that help.
 fn refusal(name: &str, io: Io, place: &Place) -> Option<String> {
-    // A TAP's other end is the machine's to use.
+    // The other end of a TAP device is for this machine to use.
     let index = sys::index(name).ok().filter(|_| io == Io::Packet)?;
     let of = uses(index).ok()?.into_iter().next()?;
     let stop = of.stop();
@@ -175,7 +175,7 @@ fn refusal(name: &str, io: Io, place: &Place) -> Option<String> {
         Use::Address { on, .. } => {
             let which = if on == name { String::new() } else { format!("{on} on top of it ") };
             format!(
-                "{which}{of}, so this machine's own packets would pass the gateway by (expected: a device without \
+                "{which}{of}, so this machine's own packets would bypass the gateway (expected a device without \
                  addresses); on a router run: {}, then start the gateway with {}; elsewhere run: {stop}",
                 place.command(),
                 place.options(),
@@ -184,14 +184,14 @@ fn refusal(name: &str, io: Io, place: &Place) -> Option<String> {
         Use::Port { on, master, .. } => {
             let which = if on == name { String::new() } else { format!("{on} on top of it ") };
             format!(
-                "{which}{of}, which forwards its frames too (expected: a device that is no port); run: {stop}, or name \
+                "{which}{of}, which forwards its frames too (expected a device that is not a port); run: {stop}, or use \
                  {master}"
             )
         }
     })
 }
 
-/// What the queue of one direction is built for.
+/// Returns the plan for the queue of one direction.
 pub(crate) fn plan(config: &Config, heading: Heading, descriptors: u32, max_len: u32) -> Plan {
     let rate = match heading {
         Heading::Up => config.up,
@@ -201,7 +201,7 @@ pub(crate) fn plan(config: &Config, heading: Heading, descriptors: u32, max_len:
     Plan { share: config.share, heading, descriptors, max_len, rate, treatment }
 }
 
-/// Frames to receive what is cut into, if it is.
+/// Returns buffers for unsegmented frames, if frames are segmented.
 fn uncut_frames(config: &Config) -> Vec<Frame> {
     let count = if config.cuts() { BATCH } else { 0 };
     (0..count).map(|_| Frame::for_uncut()).collect()
@@ -211,7 +211,7 @@ fn failed(what: &str, error: impl core::fmt::Display) -> String {
     format!("{what}: {error}")
 }
 
-/// What the system did not give at the start.
+/// Formats an error about a resource that the system refused at startup.
 fn missing(what: &str, error: impl core::fmt::Display) -> Failure {
     Failure::Missing(failed(what, error))
 }
@@ -228,12 +228,13 @@ impl Gateway {
             let named = |refused| config.places.of(option)(format!("{option} {refused}"));
             opened.map_err(|refused| Failure::Missing(named(refused)))
         };
-        // Before the devices, so that no news of them is missed.
-        let links = sys::link_news().map_err(|error| missing("news of links", error))?;
+        // Opened before the devices, so that no notification about them is missed.
+        let links = sys::link_news().map_err(|error| missing("link notifications", error))?;
         if is_same(&config.lan, &config.wan) {
             let wan = &config.wan;
-            let why =
-                format!("--wan {wan:?}: is the device of --lan by another name; two are needed");
+            let why = format!(
+                "--wan {wan:?}: same device as --lan under another name (expected another one)"
+            );
             return Err(Failure::Refused(config.places.of("--wan")(why)));
         }
         let mut devices = [open("--lan", &config.lan)?, open("--wan", &config.wan)?];
@@ -256,7 +257,7 @@ impl Gateway {
         let direction = |heading| {
             let plan = plan(&config, heading, pool.count(), pool.longest() as u32);
             let hosts = Hosts::new(&config, plan.max_len)?;
-            Direction::new(plan, config.link, hosts, secret, watched)
+            Direction::new(plan, config.framing, hosts, secret, watched)
                 .map_err(config.places.of("--queue"))
         };
         let mut directions = [direction(Heading::Up)?, direction(Heading::Down)?];
@@ -329,7 +330,7 @@ impl Gateway {
         let readable = EpollFlags::EPOLLIN;
         add(&self.devices[0], Token::Lan, readable)?;
         add(&self.devices[1], Token::Wan, readable)?;
-        // Setting it anew takes back what it said.
+        // Edge-triggered: setting the timer again clears an expiry that was not read.
         add(&self.timer, Token::Timer, readable | EpollFlags::EPOLLET)?;
         add(&self.signals, Token::Signal, readable)?;
         add(&self.links, Token::Links, readable)?;
@@ -348,7 +349,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Until a signal says that it is enough. One line says why it ended otherwise.
+    /// Runs the loop until a signal ends it.
     fn forward(&mut self) -> Result<(), String> {
         let mut events = [EpollEvent::empty(); 16];
         loop {
@@ -378,7 +379,7 @@ impl Gateway {
         }
     }
 
-    /// Sends what may leave at `now`, both ways.
+    /// Sends what may leave at `now`, in both directions.
     fn send_due(&mut self, now: Nanos) -> nix::Result<()> {
         for at in 0..2 {
             let was_blocked = self.directions[at].is_blocked;
@@ -390,7 +391,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// A device of a direction that is blocked is watched for room too.
+    /// Also waits for writability of a device whose direction is blocked.
     fn watch_for_room(&self, direction: usize) -> nix::Result<()> {
         let device = 1 - direction;
         let token = [Token::Lan, Token::Wan][device];
@@ -399,7 +400,7 @@ impl Gateway {
         self.epoll.modify(&self.devices[device], &mut EpollEvent::new(flags, token as u64))
     }
 
-    /// Sets the timer to what is due next; returns how long to wait for other things at most.
+    /// Sets the timer to the next deadline; returns the timeout for epoll.
     fn arm(&mut self, now: Nanos) -> Result<EpollTimeout, String> {
         let report =
             self.stats.as_ref().filter(|stats| stats.has_clients()).map(|_| self.next_report);
@@ -409,8 +410,8 @@ impl Gateway {
         if due.is_some_and(|due| due <= now) {
             return Ok(EpollTimeout::ZERO);
         }
-        // A timer that is due earlier wakes the loop for nothing, once: that costs less than to set
-        // it with each frame.
+        // An earlier expiry stays set. It causes one wakeup without effect, which costs less than
+        // setting the timer for each frame.
         if let Some(Nanos(at)) = due
             && self.armed.is_none_or(|armed| at < armed.0)
         {
@@ -423,13 +424,13 @@ impl Gateway {
         Ok(EpollTimeout::NONE)
     }
 
-    /// Something happened; true if it is the end.
+    /// Handles an event; returns true if the loop is to end.
     fn woken(&mut self, token: Token, flags: EpollFlags) -> Result<bool, String> {
         match token {
             Token::Lan | Token::Wan => self.device_woke(token as usize, flags)?,
             Token::Timer => self.armed = None,
             Token::Signal => return Ok(self.signalled()),
-            // Read with the next turn of the loop.
+            // Read at the start of the next iteration.
             Token::Connections => {}
             Token::Answers => self.following.hear(clock(), &self.directions),
             Token::Stats => {
@@ -442,7 +443,7 @@ impl Gateway {
                 let accepted = self.answer_metrics();
                 self.deaf_if(accepted)?;
             }
-            // What it says is looked up: a device that was down tells nothing else when it goes.
+            // Looks the devices up: one that was down sends no other event when it disappears.
             Token::Links => {
                 let (mut changed, is_all) = sys::changed_links(self.links.as_fd());
                 if !is_all {
@@ -458,7 +459,7 @@ impl Gateway {
         Ok(false)
     }
 
-    /// Sets the events that wake the listeners.
+    /// Sets the events that wake the listening sockets.
     fn listen(&self, flags: EpollFlags) -> nix::Result<()> {
         let set = |listener: &dyn AsFd, token: Token| {
             self.epoll.modify(listener.as_fd(), &mut EpollEvent::new(flags, token as u64))
@@ -467,7 +468,7 @@ impl Gateway {
         self.metrics.iter().try_for_each(|metrics| set(metrics, Token::Metrics))
     }
 
-    /// Accepts no client for a while if there is no descriptor for those that wait.
+    /// Stops accepting clients for a while if no descriptor is left for them.
     fn deaf_if(&mut self, accepted: Result<(), Exhausted>) -> Result<(), String> {
         if accepted.is_ok() {
             return Ok(());
@@ -490,16 +491,16 @@ impl Gateway {
         gone.map_err(|error| failed(self.devices[at].name(), error))
     }
 
-    /// The end if the device is gone.
+    /// Returns an error if the device has disappeared.
     fn is_there(&mut self, at: usize) -> Result<(), String> {
         if self.devices[at].exists(self.links.as_fd()) {
             return Ok(());
         }
         self.directions[1 - at].give_up(&mut self.pool);
-        Err(format!("{}: the device is gone", self.devices[at].name()))
+        Err(format!("{}: the device has disappeared", self.devices[at].name()))
     }
 
-    /// True if it is the end.
+    /// Handles signals; returns true if the loop is to end.
     fn signalled(&mut self) -> bool {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             match Signal::try_from(signal.ssi_signo.cast_signed()) {
@@ -527,8 +528,8 @@ impl Gateway {
         }
     }
 
-    /// Tells the clients that listen, if it is time. A client that has come meanwhile is told how
-    /// things stand, and that changes nothing for the others: recent counts go on.
+    /// Sends a report to all clients at each interval. A new client gets one at once, which does
+    /// not reset the recent counters that the others see.
     fn report_if_due(&mut self, now: Nanos) {
         if !self.stats.as_ref().is_some_and(Stats::has_clients) {
             return;
@@ -549,7 +550,7 @@ impl Gateway {
         if let Some(stats) = &mut self.stats {
             stats.tell(&line);
         }
-        self.next_report = now.plus(Nanos::from_secs(self.config.stats_every));
+        self.next_report = now.plus(Nanos::from_secs(self.config.stats_interval));
     }
 
     fn answer_metrics(&mut self) -> Result<(), Exhausted> {
@@ -570,7 +571,7 @@ impl Gateway {
         };
         let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLET;
         let accepted = serving.accept(|client| {
-            // A client that cannot be watched is answered with the next one that can.
+            // A client that cannot be watched is answered along with the next one that can.
             let _ = epoll.add(client, EpollEvent::new(flags, Token::Metrics as u64));
         });
         let [up, down] = directions;

@@ -1,41 +1,41 @@
-//! Detects a link that gives less than the least rate of a direction: the rate is at its floor and
-//! used, and the delay stays.
+//! Detects a link that is slower than the minimum rate of a direction: the rate is at its minimum
+//! and used, and the delay remains.
 
 use freeboard::sched_core::Nanos;
 
-/// How many decisions with a delay make an episode: five seconds of them.
+/// Number of decisions with delay that make an episode: five seconds.
 const DECISIONS: u32 = 25;
-/// How long the link has to give enough before an episode is over. A rate at its floor grows again
-/// and again, since the delay becomes that of the path.
+/// Time without delay that ends an episode. It is long because a rate at its minimum keeps growing
+/// for short times: the delay becomes the baseline.
 const OVER: Nanos = Nanos::from_secs(10);
 
 /// The state of a direction at a decision.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Decision {
     pub(super) is_at_floor: bool,
-    /// True if more than a trickle is sent.
+    /// True if a significant part of the rate is used.
     pub(super) is_used: bool,
-    /// The last delay, and none if no answer comes.
+    /// The last delay; `None` without a reply.
     pub(super) delay: Option<Nanos>,
-    /// The delay of the path without a queue, as far as it is known.
+    /// Delay of the path without a queue, if known.
     pub(super) baseline: Option<Nanos>,
-    /// The delay above the baseline that is a queue.
+    /// Delay above the baseline that indicates a queue.
     pub(super) threshold: Nanos,
 }
 
-/// The episodes of one direction.
+/// Episodes of one direction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shortfall {
-    /// The delay of the path before the rate was at its floor.
+    /// Baseline before the rate was at its minimum.
     path: Option<Nanos>,
-    /// True once an answer has come.
+    /// True once a reply has been received.
     was_heard: bool,
-    /// How many decisions found a delay at the floor, and when the last did.
+    /// Number of decisions with delay at the minimum rate, and the time of the last.
     late: Option<(u32, Nanos)>,
 }
 
 impl Shortfall {
-    /// Returns true if an episode begins.
+    /// Processes a decision; returns true if an episode begins.
     pub(super) fn decided(&mut self, now: Nanos, decision: Decision) -> bool {
         let Decision { is_at_floor, is_used, delay, baseline, threshold } = decision;
         if self.late.is_some_and(|(_, last)| now.since(last) >= OVER) {
@@ -48,7 +48,7 @@ impl Shortfall {
         let path = self.path.or(baseline);
         let is_late = match (delay, path) {
             (Some(delay), Some(path)) => delay > path.plus(threshold),
-            // Answers came once, and come no more.
+            // Replies stopped.
             (None, _) => self.was_heard,
             (Some(_), None) => false,
         };
@@ -60,7 +60,7 @@ impl Shortfall {
         count == DECISIONS
     }
 
-    /// The path has become another.
+    /// Forgets the baseline after a change of the path.
     pub(super) fn forget_path(&mut self) {
         self.path = None;
     }
@@ -75,8 +75,8 @@ impl Shortfall {
 mod tests {
     use super::*;
 
-    /// The seconds at which an episode begins in two minutes of decisions, five a second, each as
-    /// `at` says of its second.
+    /// Returns the seconds at which an episode begins in two minutes of decisions, five per second,
+    /// each as `at` gives it for its second.
     fn begins(at: impl Fn(u64) -> Decision) -> Vec<u64> {
         let mut shortfall = Shortfall::default();
         let decisions = (0..600).map(|number| (number / 5, Nanos::from_millis(number * 200)));
@@ -96,8 +96,8 @@ mod tests {
     const SHORT: Decision =
         Decision { is_at_floor: true, delay: Some(Nanos::from_millis(400)), ..ABOVE };
 
-    /// Goal: an episode is reported once, also where the delay becomes the baseline and the rate
-    /// leaves the floor for seconds; the next one is reported again.
+    /// Goal: an episode is reported once, even if the delay becomes the baseline and the rate
+    /// leaves its minimum for seconds; the next one is reported again.
     #[test]
     fn an_episode_is_reported_once() {
         assert_eq!(begins(|second| if second < 10 { ABOVE } else { SHORT }), [14]);
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_link_that_gives_enough_is_no_episode() {
-        // At the floor without delay, without load, for moments, and before any answer.
+        // At the minimum without delay, without load, for moments, and before any reply.
         let floor = Decision { is_at_floor: true, ..ABOVE };
         assert!(begins(|_| floor).is_empty());
         let idle = Decision { is_used: false, ..SHORT };

@@ -1,34 +1,34 @@
-//! The kernel's table of connections, as text, read a piece at a time.
+//! Reads the kernel's connection tracking table as text, one piece at a time.
 
 pub(crate) mod events;
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
 
-/// Where the kernel has it, for the namespace of the process that opens it.
+/// Path of the table, for the namespace of the process that opens it.
 pub(crate) const PATH: &str = "/proc/net/nf_conntrack";
 
-/// The most that is read at once. The kernel gives a page.
+/// Maximum size of a piece. The kernel returns a page at a time.
 const PIECE: usize = 16 << 10;
 
-/// The most that is read of the table in one pass, in bytes: about 100,000 connections.
+/// Maximum size of the table read in one pass, in bytes: about 100,000 connections.
 const MOST_READ: usize = 16 << 20;
 
-/// The table, and how far it has been read.
+/// The table and the state of reading it.
 #[derive(Debug)]
 pub(crate) struct Conntrack<R = File> {
     from: R,
     buffer: Vec<u8>,
-    /// Bytes of a line whose end has not been read.
+    /// Bytes of an incomplete line.
     begun: usize,
-    /// The rest of the line belongs to one that does not fit.
+    /// True while the rest of an overlong line is skipped.
     is_too_long: bool,
-    /// In this pass.
+    /// Bytes read in this pass.
     read: usize,
 }
 
 impl Conntrack {
-    /// Opens it, which takes root. It can be read without rights afterwards.
+    /// Opens it, which requires root. Reading requires no privileges afterwards.
     pub(crate) fn open() -> io::Result<Self> {
         File::open(PATH).map(Self::new)
     }
@@ -39,9 +39,9 @@ impl<R: Read + Seek> Conntrack<R> {
         Self { from, buffer: vec![0; PIECE], begun: 0, is_too_long: false, read: 0 }
     }
 
-    /// Reads the next piece and gives the lines that end in it; true if the pass is over, and the
-    /// next piece is the first. A line that is longer than a piece is left out. After an error the
-    /// next piece is the first as well.
+    /// Reads the next piece and passes the complete lines on; returns true if the pass is over and
+    /// the next piece is the first. Overlong lines are skipped. After an error, the next piece is
+    /// the first one as well.
     pub(crate) fn read(&mut self, line: impl FnMut(&[u8])) -> io::Result<bool> {
         let more = self.piece(line);
         if !matches!(more, Ok(true)) {
@@ -51,7 +51,7 @@ impl<R: Read + Seek> Conntrack<R> {
         more.map(|more| !more)
     }
 
-    /// False if there is nothing more in this pass.
+    /// Returns false if the pass is over.
     fn piece(&mut self, mut line: impl FnMut(&[u8])) -> io::Result<bool> {
         if self.begun == self.buffer.len() {
             (self.begun, self.is_too_long) = (0, true);
@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives little at once, as the kernel does.
+    /// Returns few bytes at once, as the kernel does.
     struct Slow(Cursor<Vec<u8>>, usize);
 
     impl Read for Slow {
@@ -100,8 +100,7 @@ mod tests {
         lines
     }
 
-    /// Goal: every line comes out whole, whatever pieces the kernel gives, in this pass and in the
-    /// next.
+    /// Goal: every line is read whole for any size of pieces, in this pass and in the next.
     #[test]
     fn lines_come_whole_whatever_the_pieces() {
         let lines: Vec<String> =
@@ -115,8 +114,7 @@ mod tests {
         }
     }
 
-    /// Goal: a line longer than a piece is left out, and the others are not; a table without end
-    /// ends.
+    /// Goal: an overlong line is skipped and others are not; an endless table ends.
     #[test]
     fn a_line_without_end_is_left_out() {
         let text = format!("one\n{}\ntwo\nhalf", "x".repeat(3 * PIECE));

@@ -1,4 +1,4 @@
-//! The two devices: TAPs, or interfaces with packet sockets. Frames come in batches and go in
+//! The two devices: TAP devices, or interfaces with packet sockets. Frames are received and sent in
 //! batches.
 
 use core::fmt;
@@ -12,7 +12,7 @@ use crate::io::privileges::Capability;
 use crate::io::stack;
 use crate::io::sys::{self, Arrival, BATCH, Tap};
 
-/// Why a device was not opened: one line.
+/// Reason why a device was not opened, in one line.
 #[derive(Debug)]
 pub(crate) struct Refused(pub(crate) String);
 
@@ -22,14 +22,14 @@ impl fmt::Display for Refused {
     }
 }
 
-/// What became of frames that were to be sent.
+/// Outcome of sending a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
-    /// Taken, from the front.
+    /// Number of frames sent, from the front.
     pub(crate) taken: usize,
-    /// The frame behind those was refused with this error, and will be whenever it is tried.
+    /// Error of the next frame, which fails whenever it is tried.
     pub(crate) refused: Option<i32>,
-    /// The device takes no more for now.
+    /// True if the device accepts no more frames for now.
     pub(crate) is_full: bool,
 }
 
@@ -37,14 +37,14 @@ pub(crate) struct Sent {
 #[derive(Debug)]
 pub(crate) struct Device {
     name: String,
-    /// The number stays the same if the interface is renamed, and another interface of the same
-    /// name has another.
+    /// Stays the same if the interface is renamed; another interface with the same name has a
+    /// different one.
     index: i32,
     mtu: usize,
-    /// Whether the kernel says the marks of frames.
+    /// True if the kernel reports the marks of frames.
     tells_marks: bool,
     handle: Handle,
-    /// The right to be the only gateway there.
+    /// Claim to be the only gateway on this device.
     _claim: OwnedFd,
 }
 
@@ -55,8 +55,8 @@ enum Handle {
 }
 
 impl Device {
-    /// Opens the interface `name`, of which frames of several packets are cut if the gateway
-    /// `splits` them. Every change that is made to the device ends with the process.
+    /// Opens the interface `name`. The gateway `splits` frames of several packets, or not. All
+    /// changes to the device end with the process.
     pub(crate) fn open(name: &str, io: Io, splits: bool) -> Result<Self, Refused> {
         let refused = |why: &str| Refused(format!("{name}: {why}"));
         let failed = |error: io::Error| match error.raw_os_error() {
@@ -64,7 +64,7 @@ impl Device {
                 Io::Packet => Capability::NET_RAW.missing(),
                 Io::Tap => Capability::NET_ADMIN.missing(),
             }),
-            Some(libc::EBUSY) => refused("another program is attached to this TAP"),
+            Some(libc::EBUSY) => refused("another program is attached to this TAP device"),
             _ => refused(&error.to_string()),
         };
         let Ok(index) = sys::index(name) else {
@@ -73,7 +73,7 @@ impl Device {
         let mtu = sys::mtu(name).map_err(failed)?;
         let claim = stack::claim(index, io).map_err(failed)?.map_err(|process| {
             refused(&format!(
-                "another freeboard-gateway forwards its frames; to end that one: kill {process}"
+                "another freeboard-gateway uses it; to stop that one run: kill {process}"
             ))
         })?;
         let handle = match io {
@@ -89,7 +89,7 @@ impl Device {
                 if !merging.is_empty() {
                     let cut = if splits { "" } else { " with --split-gso=off" };
                     return Err(refused(&format!(
-                        "it merges packets that it receives, which cannot be queued one by one{cut}; type: {}",
+                        "coalesces received packets, which cannot be queued individually{cut}; run: {}",
                         stop_merging(name, &merging)
                     )));
                 }
@@ -99,18 +99,18 @@ impl Device {
         Ok(Self { name: name.to_owned(), index, mtu, tells_marks: false, handle, _claim: claim })
     }
 
-    /// Has the kernel say the marks of frames; one line says why it does not.
+    /// Enables the report of firewall marks.
     pub(crate) fn tell_marks(&mut self) -> Result<(), String> {
         let told = match &self.handle {
             Handle::Packet(socket) => sys::tell_marks(socket.as_fd()),
-            // Refused with the options.
+            // The options rule this out.
             Handle::Tap(_) => Ok(()),
         };
         self.tells_marks = told.is_ok();
         told.map_err(|error| marks_refused(&error))
     }
 
-    /// Whether the kernel says the marks of frames.
+    /// Returns true if the kernel reports the marks of frames.
     pub(crate) fn tells_marks(&self) -> bool {
         self.tells_marks
     }
@@ -119,7 +119,7 @@ impl Device {
         &self.name
     }
 
-    /// Another name than it had.
+    /// Sets the name after a rename.
     pub(crate) fn set_name(&mut self, name: &str) {
         name.clone_into(&mut self.name);
     }
@@ -128,7 +128,7 @@ impl Device {
         self.mtu
     }
 
-    /// Another MTU than it had when it was opened.
+    /// Sets the MTU after a change.
     pub(crate) fn set_mtu(&mut self, mtu: usize) {
         self.mtu = mtu;
     }
@@ -137,13 +137,14 @@ impl Device {
         self.index
     }
 
-    /// Whether the interface is still there; `socket` is any, since there may be no room for one
-    /// more.
+    /// Returns true if the interface still exists. `socket` is any socket, since no descriptor may
+    /// be left for another.
     pub(crate) fn exists(&self, socket: BorrowedFd<'_>) -> bool {
         sys::exists(socket, self.index)
     }
 
-    /// Frames that the kernel has thrown away before they could be read, since the last call.
+    /// Returns the number of frames dropped by the kernel before they were read, since the last
+    /// call.
     pub(crate) fn overruns(&self) -> u32 {
         match &self.handle {
             Handle::Tap(_) => 0,
@@ -151,8 +152,8 @@ impl Device {
         }
     }
 
-    /// Receives into `frames` from the front, and frames of several packets into `uncut`; says how
-    /// many and what became of each. None if nothing is there, or the device is down.
+    /// Receives into `frames` from the front, and frames of several packets into `uncut`. Returns
+    /// their number, and in `arrivals` what each is; 0 if there is nothing or the device is down.
     pub(crate) fn receive(
         &mut self,
         frames: &mut [Frame],
@@ -161,7 +162,7 @@ impl Device {
     ) -> io::Result<usize> {
         match &mut self.handle {
             Handle::Packet(socket) => match sys::receive(socket.as_fd(), frames, uncut, arrivals) {
-                // Packets merged in a way that the socket has no words for: one of them is gone.
+                // A coalesced frame of a kind that the socket cannot describe: one frame is lost.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                     frames.iter_mut().take(1).for_each(|frame| frame.received(0));
                     arrivals[0] = Arrival::Merged(0);
@@ -218,12 +219,12 @@ impl AsFd for Device {
     }
 }
 
-/// Whether both names are of one device, which may have several.
+/// Returns true if both names belong to one device, which may have several names.
 pub(crate) fn is_same(one: &str, other: &str) -> bool {
     matches!((sys::index(one), sys::index(other)), (Ok(one), Ok(other)) if one == other)
 }
 
-/// The devices that are accepted.
+/// Lists the devices that could be used.
 fn there_are(io: Io) -> String {
     let is_accepted = |name: &String| match io {
         Io::Tap => sys::is_tap(name),
@@ -232,21 +233,22 @@ fn there_are(io: Io) -> String {
     let names: Vec<String> = sys::devices().into_iter().filter(is_accepted).collect();
     match (io, names.join(", ")) {
         (Io::Tap, names) if names.is_empty() => {
-            "expected what `ip tuntap add NAME mode tap` makes; there is none".into()
+            "expected a TAP device, but there is none; create one: ip tuntap add NAME mode tap"
+                .into()
         }
         (Io::Tap, names) => format!("expected a TAP device: {names}"),
         (Io::Packet, names) if names.is_empty() => {
-            "expected an Ethernet device; there is none".into()
+            "expected an Ethernet device, but there is none".into()
         }
         (Io::Packet, names) => format!("expected {names}"),
     }
 }
 
-/// Why the kernel does not say the marks of frames.
+/// Explains why the kernel does not report marks.
 fn marks_refused(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOPROTOOPT) => {
-            "this kernel does not say the marks of frames: SO_RCVMARK is there since Linux 5.19"
+            "this kernel cannot report the marks of frames (expected Linux 5.19 or later, with SO_RCVMARK)"
                 .to_owned()
         }
         Some(libc::EPERM | libc::EACCES) => Capability::NET_RAW.missing(),
@@ -254,7 +256,7 @@ fn marks_refused(error: &io::Error) -> String {
     }
 }
 
-/// A device that has nothing or is down gives no frames; any other error is one.
+/// A device without frames or a device that is down returns 0 frames; other errors are errors.
 fn none_if_quiet(result: io::Result<usize>) -> io::Result<usize> {
     match result {
         Err(error) => match error.raw_os_error() {
@@ -265,28 +267,28 @@ fn none_if_quiet(result: io::Result<usize>) -> io::Result<usize> {
     }
 }
 
-/// What an error of a send says about the frame behind those `taken`.
+/// Interprets the error of the frame after those `taken`.
 fn unsent(taken: usize, error: &io::Error) -> Sent {
     let is_full = matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR));
     let refused = (!is_full).then(|| error.raw_os_error().unwrap_or(0));
     Sent { taken, is_full, refused }
 }
 
-/// The shortest frame that can be forwarded.
+/// Minimum length of a frame that can be forwarded.
 pub(crate) const SHORTEST: usize = ETHERNET_HEADER;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Goal: a kernel that does not know the option is named with the version that does. Method:
-    /// the error that it gives, which a newer one gives for an option that there is not.
+    /// Goal: the error for a kernel without the option names the version that has it. Method: the
+    /// error of such a kernel, which a newer one returns for an unknown option.
     #[test]
     fn a_kernel_without_marks_is_named() {
         let said = |code| marks_refused(&io::Error::from_raw_os_error(code));
         assert_eq!(
             said(libc::ENOPROTOOPT),
-            "this kernel does not say the marks of frames: SO_RCVMARK is there since Linux 5.19"
+            "this kernel cannot report the marks of frames (expected Linux 5.19 or later, with SO_RCVMARK)"
         );
         assert!(said(libc::EPERM).contains("CAP_NET_RAW"));
         assert!(said(libc::EINVAL).starts_with("Invalid argument"));

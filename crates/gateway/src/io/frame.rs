@@ -1,74 +1,73 @@
-//! Frames in a pool, and the frames that wait to be filled: received bytes never move.
+//! Frames in a pool, and spare frames to receive into; received bytes stay in their buffers.
 //!
-//! A handle of the queues is the number of a frame in the [`Pool`]. The kernel writes into frames
-//! without a handle; one that is accepted changes places with a free one of the pool.
+//! A handle of the queues is the index of a frame in the [`Pool`]. The kernel writes into frames
+//! without a handle; a frame that is accepted is swapped with a free one of the pool.
 
-/// Room before a frame, for a VLAN tag that the kernel has taken out.
+/// Space before a frame for a VLAN tag that the kernel has removed.
 pub(crate) const HEADROOM: usize = 4;
-/// The bytes of an Ethernet header.
+/// Length of an Ethernet header in bytes.
 pub(crate) const ETHERNET_HEADER: usize = 14;
-/// The tags that a frame may have beside what the MTU counts.
+/// Length of the VLAN tags that a frame may have in addition to its MTU.
 const TAGS: usize = 2 * 4;
-/// What a frame may have beside what the MTU counts.
+/// Length of the headers that a frame may have in addition to its MTU.
 pub(crate) const AROUND: usize = ETHERNET_HEADER + TAGS;
-/// The two addresses, behind which a tag is put.
+/// Length of the two MAC addresses, after which a tag is inserted.
 const ADDRESSES: usize = 12;
 
-/// What the kernel says of a checksum that it left to the network card: a `virtio_net_hdr`, zeros
-/// where nothing was left.
+/// A `virtio_net_hdr`, which describes a checksum left to the network card; zeros if there is none.
 pub(crate) type Offload = [u8; 10];
 
-/// The checksum is to be completed.
+/// Flag: the checksum has to be completed.
 const NEEDS_CHECKSUM: u8 = 1;
 
-/// An Ethernet frame in a buffer as long as the longest.
+/// An Ethernet frame in a buffer of maximum length.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     buffer: Box<[u8]>,
     start: usize,
     len: usize,
     offload: Offload,
-    /// What rules of the firewall marked it with.
+    /// Firewall mark.
     mark: u32,
 }
 
 impl Frame {
-    /// Room for a frame of at most `longest` bytes and, to notice a longer one, a byte more.
+    /// Allocates a frame of at most `longest` bytes, and one more byte to detect longer ones.
     fn with_room(longest: usize) -> Self {
         let buffer = vec![0; HEADROOM + longest + 1].into_boxed_slice();
         Self { buffer, start: HEADROOM, len: 0, offload: Offload::default(), mark: 0 }
     }
 
-    /// Room for a frame of several packets.
+    /// Allocates a frame for several packets.
     pub(crate) fn for_uncut() -> Self {
         Self::with_room(crate::io::uncut::LONGEST)
     }
 
-    /// Where the next frame is received.
+    /// Returns the buffer for the next frame.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         &mut self.buffer[HEADROOM..]
     }
 
-    /// Whether a frame of `len` bytes is whole in [`Self::room`].
+    /// Returns true if a frame of `len` bytes fits into [`Self::room`].
     pub(crate) fn takes(&self, len: usize) -> bool {
         HEADROOM + len < self.buffer.len()
     }
 
-    /// `len` bytes were received into [`Self::room`].
+    /// Sets the frame to the first `len` bytes of [`Self::room`].
     pub(crate) fn received(&mut self, len: usize) {
         (self.start, self.len, self.offload) = (HEADROOM, len, Offload::default());
         self.mark = 0;
     }
 
-    /// Its checksum was left to the card.
+    /// Stores the checksum offload.
     pub(crate) fn set_offload(&mut self, offload: Offload) {
-        // The sender is told of the checksum only.
+        // Only the checksum is passed on when sending.
         self.offload = if offload[0] & NEEDS_CHECKSUM == 0 { Offload::default() } else { offload };
         self.offload[0] &= NEEDS_CHECKSUM;
     }
 
-    /// Puts back a VLAN tag that the kernel has taken out. The checksum begins four bytes later
-    /// then.
+    /// Inserts a VLAN tag that the kernel has removed. The offsets of an open checksum move by four
+    /// bytes.
     pub(crate) fn insert_tag(&mut self, protocol: u16, control: u16) {
         if self.start < HEADROOM || self.len < ADDRESSES {
             return;
@@ -109,20 +108,20 @@ impl Frame {
     }
 }
 
-/// The frames of both directions, by handle.
+/// Frames of both directions, by handle.
 #[derive(Debug)]
 pub(crate) struct Pool {
     frames: Vec<Frame>,
     free: Vec<u32>,
-    /// By handle, whether it is out of `free`.
+    /// By handle: true if it is not in `free`.
     is_taken: Vec<bool>,
-    /// Handles that are given out are below it.
+    /// Upper bound of handles that are handed out.
     wanted: u32,
     longest: usize,
 }
 
 impl Pool {
-    /// `count` frames for devices of this MTU.
+    /// Allocates `count` frames for devices with this MTU.
     pub(crate) fn new(count: u32, mtu: usize) -> Self {
         let longest = AROUND + mtu;
         let frames = (0..count).map(|_| Frame::with_room(longest)).collect();
@@ -130,19 +129,19 @@ impl Pool {
         Self { frames, free, is_taken, wanted: count, longest }
     }
 
-    /// What a frame takes at most, with what the allocator adds to its buffer, in bytes.
+    /// Returns the maximum size of a frame in bytes, with the allocator's overhead for its buffer.
     pub(crate) const fn bytes_of_frame(mtu: usize) -> usize {
         let buffer = (HEADROOM + AROUND + mtu + 1).next_multiple_of(16) + 16;
         buffer + size_of::<Frame>() + size_of::<u32>() + size_of::<bool>()
     }
 
-    /// The MTU that the frames are made for.
+    /// Returns the MTU that the frames are made for.
     pub(crate) fn mtu(&self) -> usize {
         self.longest - AROUND
     }
 
-    /// `count` frames from now on. Those that are taken stay until [`Self::settle`], and handles
-    /// from `count` on are to be exchanged until then: see [`Self::renumber`].
+    /// Sets the number of frames. Frames in use stay until [`Self::settle`], by which handles from
+    /// `count` on have to be exchanged: see [`Self::renumber`].
     pub(crate) fn resize(&mut self, count: u32) {
         self.wanted = count;
         self.free.retain(|&handle| handle < count);
@@ -151,13 +150,13 @@ impl Pool {
             self.frames.push(Frame::with_room(self.longest));
             self.is_taken.push(false);
         }
-        // The lowest of them is the next, so that few have to be exchanged when they are fewer
+        // The lowest one is used next, so that few have to be exchanged when the number shrinks
         // again.
         self.free.extend((first..count).rev());
     }
 
-    /// Another handle of the frame that is `handle`, if it cannot stay the one it is. `None` if
-    /// there is no place for it.
+    /// Returns a handle below the new count for the frame of `handle`, which may be the same;
+    /// `None` if none is free.
     pub(crate) fn renumber(&mut self, handle: u32) -> Option<u32> {
         if handle < self.wanted {
             return Some(handle);
@@ -168,8 +167,8 @@ impl Pool {
         Some(other)
     }
 
-    /// Every handle from the count on has been exchanged or given back: their frames are memory
-    /// again. True if there were any.
+    /// Frees the frames from the count on, whose handles have all been exchanged or returned.
+    /// Returns true if there were any.
     pub(crate) fn settle(&mut self) -> bool {
         let count = self.wanted as usize;
         let is_less = count < self.frames.len();
@@ -183,12 +182,12 @@ impl Pool {
         is_less
     }
 
-    /// The longest frame, in bytes.
+    /// Returns the maximum length of a frame in bytes.
     pub(crate) fn longest(&self) -> usize {
         self.longest
     }
 
-    /// How many frames there are; handles are below it.
+    /// Returns the number of frames; handles are below it.
     pub(crate) fn count(&self) -> u32 {
         self.frames.len() as u32
     }
@@ -198,13 +197,12 @@ impl Pool {
         self.frames.len() - self.free.len()
     }
 
-    /// A frame to receive into, beside those of the pool.
+    /// Allocates a frame to receive into, in addition to those of the pool.
     pub(crate) fn spare(&self) -> Frame {
         Frame::with_room(self.longest)
     }
 
-    /// Gives the frame in `spare` a handle; `spare` is a free one of the pool then. `None` if none
-    /// is free.
+    /// Swaps the frame in `spare` with a free one and returns its handle; `None` if none is free.
     pub(crate) fn take_in(&mut self, spare: &mut Frame) -> Option<u32> {
         let handle = self.free.pop()?;
         core::mem::swap(spare, &mut self.frames[handle as usize]);
@@ -212,7 +210,7 @@ impl Pool {
         Some(handle)
     }
 
-    /// `handle` is free again.
+    /// Returns `handle` to the free ones.
     pub(crate) fn give_back(&mut self, handle: u32) {
         let was_taken = core::mem::replace(&mut self.is_taken[handle as usize], false);
         assert!(was_taken, "frame {handle} is given back once");
@@ -255,7 +253,7 @@ mod tests {
         tagged.extend(&bytes[12..]);
         assert_eq!(frame.bytes(), tagged);
         assert_eq!(u16::from_ne_bytes([frame.offload()[6], frame.offload()[7]]), 38);
-        // There is room for one, and a stub of a frame has no place for it.
+        // There is space for one tag, and a frame without both addresses takes none.
         frame.insert_tag(0x8100, 1);
         assert_eq!(frame.bytes(), tagged);
         let mut stub = filled(&pool, &bytes[..11]);
@@ -294,7 +292,7 @@ mod tests {
         assert_eq!(pool.take_in(&mut spare), Some(2));
     }
 
-    /// Goal: fewer frames are those that are held, under handles that there are.
+    /// Goal: after a reduction, held frames are kept, under valid handles.
     #[test]
     fn frames_that_are_held_move_below_the_new_count() {
         let mut pool = Pool::new(4, 100);
@@ -309,7 +307,7 @@ mod tests {
         }
         pool.give_back(1);
         pool.resize(2);
-        // Of three that are held one has to go.
+        // One of three held frames has to go.
         assert_eq!([0, 3, 2].map(|handle| pool.renumber(handle)), [Some(0), Some(1), None]);
         pool.give_back(2);
         let _ = pool.settle();

@@ -1,17 +1,15 @@
-//! What a device may hand over as one frame that is several packets: asked before the first frame
-//! comes, and said with the command that helps.
+//! Finds devices that may deliver several packets as one frame, before the first frame arrives, and
+//! the commands that help.
 
 use core::ffi::c_int;
 
 use crate::io::sys::{Interface, link, links, merging};
 
-/// What may be wrong with what `index` hands over, a line each with the command to type; nothing if
-/// it hands over single packets.
+/// Returns one line with a command for each source of unsegmented frames behind interface `index`.
 ///
-/// With `is_start` a line names also what cannot be asked. Other namespaces can be asked with
-/// CAP_NET_ADMIN only, which the gateway has at its start.
-///
-/// A gateway that `splits` frames of several packets asks for what it cannot cut alone.
+/// With `is_start`, lines also name what cannot be checked. Other namespaces can be checked with
+/// CAP_NET_ADMIN only, which the gateway has at the start. If the gateway `splits` frames of
+/// several packets, only those that it cannot segment matter.
 pub(crate) fn concerns(index: c_int, is_start: bool, splits: bool) -> Vec<String> {
     let all = links().unwrap_or_default();
     let mut search = Search { all: &all, is_start, splits, seen: Vec::new(), lines: Vec::new() };
@@ -28,7 +26,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Looks at an interface, and at those that its frames come from.
+    /// Checks an interface, and those that its frames come from.
     fn look(&mut self, index: c_int) {
         if self.seen.contains(&index) {
             return;
@@ -41,15 +39,15 @@ impl Search<'_> {
         let then = if self.splits { "then" } else { "with --split-gso=off" };
         if !merging.is_empty() {
             self.lines.push(format!(
-                "{name} merges packets that it receives, which are dropped {then}; type: {}",
+                "{name} coalesces received packets, which are dropped {then}; run: {}",
                 stop_merging(name, &merging)
             ));
         }
         match &*of.kind {
             "veth" if !self.splits => self.pair(of),
             "tun" if of.has_headers && !self.splits => self.lines.push(format!(
-                "{name}: the program at its other end, such as a virtual machine, may hand over packets that are not \
-                 cut up, which are dropped with --split-gso=off; type in that machine: ip link set DEV gso_max_segs 1"
+                "{name}: the program at its other end, such as a virtual machine, may send unsegmented packets, which are \
+                 dropped with --split-gso=off; in that machine run: ip link set DEV gso_max_segs 1"
             )),
             "bridge" | "bond" | "team" => {
                 for port in all.iter().filter(|link| link.master == Some(index)) {
@@ -63,7 +61,7 @@ impl Search<'_> {
         }
     }
 
-    /// The other end of a pair hands over what its kernel does not cut up.
+    /// Checks the other end of a pair, which delivers what its kernel does not segment.
     fn pair(&mut self, of: &Interface) {
         let name = &of.name;
         let other = of.other.map(|index| link(index, of.namespace));
@@ -72,12 +70,12 @@ impl Search<'_> {
                 let far = &other.name;
                 let at = if of.namespace.is_some() { " in its namespace" } else { "" };
                 self.lines.push(format!(
-                    "{name}: {far}, the other end of the pair, hands over packets that are not cut up, which are dropped \
-                     with --split-gso=off; type{at}: ip link set {far} gso_max_segs 1"
+                    "{name}: {far}, the other end of the pair, sends unsegmented packets, which are dropped with \
+                     --split-gso=off; run{at}: ip link set {far} gso_max_segs 1"
                 ));
             }
             Some(Err(_)) if self.is_start => self.lines.push(format!(
-                "{name}: the other end of the pair is in another namespace and cannot be asked; unless it was done, type \
+                "{name}: the other end of the pair is in another namespace and cannot be checked; unless done already, run \
                  there: ip link set DEV gso_max_segs 1"
             )),
             _ => {}
@@ -85,15 +83,14 @@ impl Search<'_> {
     }
 }
 
-/// Which of these offloads, by the words of `ethtool -K`, the gateway cannot live with. What is
-/// merged so that it can be cut again is no harm where it is cut; `lro` loses what the packets had.
+/// Returns those of these offloads, named as in `ethtool -K`, that the gateway cannot handle.
+/// Coalesced frames that can be segmented again do no harm if they are; `lro` loses information.
 pub(crate) fn harmful(mut merging: Vec<&'static str>, splits: bool) -> Vec<&'static str> {
     merging.retain(|&word| !splits || word == "lro");
     merging
 }
 
-/// The command that stops a device from merging the packets that it receives; `merging` are its
-/// offloads by the words of `ethtool -K`.
+/// Returns the command that disables these offloads, named as in `ethtool -K`, at a device.
 pub(crate) fn stop_merging(name: &str, merging: &[&str]) -> String {
     let off: Vec<String> = merging.iter().map(|word| format!("{word} off")).collect();
     format!("ethtool -K {name} {}", off.join(" "))

@@ -1,8 +1,8 @@
-//! Requests of ICMP: how long the way to a reflector and back takes, and each way by itself where
-//! the reflector gives timestamps.
+//! ICMP requests that measure the round trip to a reflector, and each direction separately if the
+//! reflector gives timestamps.
 //!
-//! Sockets are opened while the gateway has the right to, and go on without it. The kernel chooses
-//! way and source address, as for any program of this machine.
+//! Sockets are opened while the gateway has the privileges, and used without them. The kernel
+//! chooses route and source address, as for any program of this machine.
 
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{HashMap, VecDeque};
@@ -18,39 +18,38 @@ use nix::sys::socket::{
 use crate::io::privileges::Capability;
 use crate::io::sys;
 
-/// Requests whose answers are waited for, some ten seconds of them; an answer to an older one is no
-/// sample.
+/// Maximum number of outstanding requests, about ten seconds; replies to older ones are ignored.
 const AWAITED: usize = 512;
-/// Messages that are read at once; the rest has its turn after the frames.
+/// Maximum number of messages read at once; the others follow after the frames.
 const AT_ONCE: usize = 64;
-/// The bytes of an echo request, and of a request for timestamps.
+/// Length in bytes of an echo request and of a timestamp request.
 const REQUEST: usize = 24;
 const STAMPED: usize = 20;
-/// An echo request of ICMP and its answer, those of ICMPv6, and a request for timestamps and its
-/// answer.
+/// Types of ICMP echo request and reply, of ICMPv6 echo request and reply, and of timestamp request
+/// and reply.
 const V4: (u8, u8) = (8, 0);
 const V6: (u8, u8) = (128, 129);
 const STAMP: (u8, u8) = (13, 14);
-/// Echo requests that a reflector answers until it is known whether it gives timestamps as well:
-/// for three quarters of them.
+/// A reflector gives timestamps if it answers three quarters of the timestamp requests by its
+/// eighth echo reply.
 const TRIED: u32 = 8;
 const GIVEN: u32 = 6;
-/// Timestamps are in milliseconds of a day.
+/// Timestamps are milliseconds of the day.
 const MILLI: i64 = 1_000_000;
 const DAY: i64 = 86_400_000 * MILLI;
 
-/// Sockets that ask.
+/// Sockets and state of outstanding requests.
 #[derive(Debug)]
 pub(crate) struct Pinger {
     v4: Option<OwnedFd>,
     v6: Option<OwnedFd>,
     to: Option<IpAddr>,
-    /// What a request says, so that an answer is known: identifier and secret.
+    /// Contents of a request by which a reply is recognised: identifier and secret.
     id: u16,
     secret: [u8; 8],
     next: u16,
     awaited: VecDeque<Awaited>,
-    /// What is known of the clocks of reflectors.
+    /// Known clocks of reflectors.
     clocks: HashMap<IpAddr, Clock>,
     pub(crate) sent: u64,
     pub(crate) answered: u64,
@@ -68,32 +67,32 @@ struct Awaited {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) from: IpAddr,
-    /// There and back.
+    /// Round-trip delay.
     pub(crate) delay: Nanos,
-    /// There, and back, where the reflector gives timestamps: each is longer or shorter than
-    /// before by as much as this says, and was as long as the whole way when the first timestamps
-    /// came.
+    /// Delays of upload and download, if the reflector gives timestamps. Changes are accurate; each
+    /// delay starts at the round-trip delay of the first timestamps, since the difference of the
+    /// clocks is unknown.
     pub(crate) ways: Option<[Nanos; 2]>,
 }
 
-/// The clock of a reflector, as its timestamps tell of it.
+/// Clock of a reflector, as known from its timestamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Clock {
     echoes: u32,
     stamps: u32,
-    /// By the first timestamps: the delay there and back, and both ways with the difference of the
-    /// clocks.
+    /// Of the first timestamps: the round-trip delay, and the delays of both directions including
+    /// the difference of the clocks.
     first: Option<(i64, [i64; 2])>,
 }
 
 impl Clock {
-    /// Whether it is known if the reflector gives timestamps, and whether it does.
+    /// Returns whether the reflector gives timestamps; `None` if not yet known.
     fn gives(&self) -> Option<bool> {
         (self.echoes >= TRIED).then_some(self.stamps >= GIVEN)
     }
 
-    /// Both ways by the times of a request and its answer here, and by the reflector's when it
-    /// received and sent, in milliseconds of a day.
+    /// Returns the delays of both directions from the local times of request and reply and the
+    /// reflector's times of reception and reply, in milliseconds of the day.
     fn ways(&mut self, [sent, came]: [Nanos; 2], [received, answered]: [u32; 2]) -> [Nanos; 2] {
         let nanos = |time: Nanos| i64::try_from(time.0).unwrap_or(i64::MAX).rem_euclid(DAY);
         let theirs = |millis: u32| i64::from(millis) * MILLI;
@@ -102,12 +101,12 @@ impl Clock {
         let (first, by_first) = self.first.get_or_insert((delay, ways));
         let mut both = [0; 2];
         for (at, way) in both.iter_mut().enumerate() {
-            // Over midnight, and over the days of our clock.
+            // Handles midnight, and days of the local clock.
             let more = (ways[at] - by_first[at] + DAY / 2).rem_euclid(DAY) - DAY / 2;
             *way = first.saturating_add(more);
         }
-        // No way takes less than no time: the clocks run apart, and the other way has become longer
-        // by as much.
+        // No delay is negative: if one would be, the clocks drift apart, and the other delay has
+        // grown by the same amount.
         for at in 0..2 {
             let apart = both[at].min(0);
             (both[at], both[1 - at]) = (both[at] - apart, both[1 - at].saturating_add(apart));
@@ -119,7 +118,7 @@ impl Clock {
 }
 
 impl Pinger {
-    /// Opens the sockets. One line says why not, if neither can be opened.
+    /// Opens the sockets; fails if neither can be opened.
     pub(crate) fn open(secret: [u8; 10]) -> Result<Self, String> {
         let open = |family, protocol| {
             let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -134,7 +133,7 @@ impl Pinger {
             };
             return Err(format!("cannot open a socket for ICMP: {why}"));
         }
-        // Other messages would be passed over.
+        // Other messages would be ignored anyway.
         if let Ok(socket) = &v4 {
             sys::hear_only(socket.as_fd(), true, [V4.1, STAMP.1]);
         }
@@ -156,7 +155,7 @@ impl Pinger {
         })
     }
 
-    /// The sockets, to be waited for.
+    /// Returns the sockets, to be polled.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         [&self.v4, &self.v6].into_iter().flatten().map(AsFd::as_fd)
     }
@@ -165,12 +164,12 @@ impl Pinger {
         self.to
     }
 
-    /// Asks this one from now on. Late answers of others are reported with their addresses.
+    /// Sets the reflector. Late replies of others are reported with their addresses.
     pub(crate) fn ask(&mut self, to: Option<IpAddr>) {
         self.to = to;
     }
 
-    /// One that does not answer any more may have stopped giving timestamps: that is tried again.
+    /// Forgets a reflector that stopped answering: it may have stopped giving timestamps.
     pub(crate) fn forget_clock(&mut self, of: IpAddr) {
         self.clocks.remove(&of);
     }
@@ -179,8 +178,8 @@ impl Pinger {
         if to.is_ipv4() { self.v4.as_ref() } else { self.v6.as_ref() }
     }
 
-    /// Sends a request: an echo request, one for timestamps, or both until it is known whether
-    /// these are answered.
+    /// Sends an echo request, a timestamp request, or both until it is known if timestamp requests
+    /// are answered.
     pub(crate) fn request(&mut self, now: Nanos) {
         let Some(to) = self.to else { return };
         let gives = match to.is_ipv4() {
@@ -202,7 +201,7 @@ impl Pinger {
         self.sent += 1;
         let Some(socket) = self.socket(to) else { return };
         let address = SockaddrStorage::from(SocketAddr::new(to, 0));
-        // Without a way there, requests fail, and are as good as lost.
+        // Without a route, requests fail, which counts as lost.
         if sendto(socket.as_raw_fd(), bytes, &address, MsgFlags::empty()).is_ok() {
             if self.awaited.len() >= AWAITED {
                 self.awaited.pop_front();
@@ -211,7 +210,7 @@ impl Pinger {
         }
     }
 
-    /// Takes in what has come; calls `heard` for each answer.
+    /// Reads the available messages; calls `heard` for each reply.
     pub(crate) fn answers(&mut self, now: Nanos, mut heard: impl FnMut(Answer)) {
         let mut room = [0; 512];
         for is_v4 in [true, false] {
@@ -229,14 +228,14 @@ impl Pinger {
         }
     }
 
-    /// What a message from this address answers, if it answers a request of ours to it.
+    /// Returns the reply in a message from this address, if it matches one of our requests.
     fn answer(&mut self, now: Nanos, from: IpAddr, message: &[u8]) -> Option<Answer> {
         let kind = if from.is_ipv4() { V4.1 } else { V6.1 };
         let echo = echo_answer(message, kind, self.id, self.secret).map(|number| (number, None));
         let stamps = || stamp_answer(message, self.id, self.secret).filter(|_| from.is_ipv4());
         let (number, times) =
             echo.or_else(|| stamps().map(|(number, times)| (number, Some(times))))?;
-        // Each answer once.
+        // Each reply counts once.
         let of = |awaited: &Awaited| awaited.number == number && awaited.to == from;
         let at = self.awaited.iter().position(of)?;
         let sent = self.awaited.remove(at)?.at;
@@ -246,7 +245,7 @@ impl Pinger {
         let ways = times.map(|times| clock.ways([sent, now], times));
         let count = if times.is_some() { &mut clock.stamps } else { &mut clock.echoes };
         *count = count.saturating_add(1);
-        // Echo requests count until it is known that there will be timestamps, and not beside them.
+        // Echo replies count until the reflector is known to give timestamps, and not beside them.
         let is_sample = ways.is_some() == (gives == Some(true));
         is_sample.then_some(Answer { from, delay: now.since(sent), ways })
     }
@@ -260,28 +259,28 @@ fn address_of(from: &SockaddrStorage) -> Option<IpAddr> {
     }
 }
 
-/// An echo request, with its checksum; that of ICMPv6 the kernel makes, and overwrites this one.
+/// Builds an echo request with its checksum; for ICMPv6 the kernel overwrites the checksum.
 fn echo_request(kind: u8, id: u16, number: u16, secret: [u8; 8]) -> [u8; REQUEST] {
     let mut bytes = [0; REQUEST];
     bytes[8..16].copy_from_slice(&secret);
     headed(bytes, kind, id, number)
 }
 
-/// A request for timestamps (RFC 792). Where the time of sending stands is a secret, a valid time:
-/// it comes back.
+/// Builds a timestamp request (RFC 792). Its originate timestamp is a secret in the form of a valid
+/// time, which the reply returns.
 fn stamp_request(id: u16, number: u16, secret: [u8; 8]) -> [u8; STAMPED] {
     let mut bytes = [0; STAMPED];
     bytes[8..12].copy_from_slice(&nonce(secret));
     headed(bytes, STAMP.0, id, number)
 }
 
-/// A time of the day that no one else knows.
+/// Returns a secret time of the day.
 fn nonce(secret: [u8; 8]) -> [u8; 4] {
     let millis = u64::from_be_bytes(secret) % 86_400_000;
     u32::try_from(millis).unwrap_or(0).to_be_bytes()
 }
 
-/// The message with a head and its checksum.
+/// Adds header and checksum to a message.
 fn headed<const N: usize>(mut bytes: [u8; N], kind: u8, id: u16, number: u16) -> [u8; N] {
     bytes[0] = kind;
     bytes[4..6].copy_from_slice(&id.to_be_bytes());
@@ -294,13 +293,13 @@ fn headed<const N: usize>(mut bytes: [u8; N], kind: u8, id: u16, number: u16) ->
     bytes
 }
 
-/// What stands behind the header of IPv4, which a raw socket hands over.
+/// Skips the IPv4 header, which a raw socket delivers.
 fn behind_header(bytes: &[u8]) -> &[u8] {
     let header = bytes.first().map_or(0, |first| usize::from(first & 15) * 4);
     bytes.get(header..).unwrap_or(&[])
 }
 
-/// The number of a request, and what stands behind it, of a message of this kind to us.
+/// Returns the sequence number and the body of a message of this type with our identifier.
 fn headless(message: &[u8], kind: u8, id: u16) -> Option<(u16, &[u8])> {
     match *message {
         [of, 0, _, _, high, low, first, second, ref rest @ ..]
@@ -312,14 +311,14 @@ fn headless(message: &[u8], kind: u8, id: u16) -> Option<(u16, &[u8])> {
     }
 }
 
-/// The number of the echo request that this message answers, if it is one of ours.
+/// Returns the sequence number of the echo request that this message answers, if it is ours.
 fn echo_answer(message: &[u8], kind: u8, id: u16, secret: [u8; 8]) -> Option<u16> {
     let (number, rest) = headless(message, kind, id)?;
     rest.starts_with(&secret).then_some(number)
 }
 
-/// The same of a request for timestamps, with those: when it was received, and when it was
-/// answered. One that is of no time of the day has another meaning.
+/// Returns the sequence number of the timestamp request that this message answers, and its times of
+/// reception and reply. Values beyond a day have another meaning and are ignored.
 fn stamp_answer(message: &[u8], id: u16, secret: [u8; 8]) -> Option<(u16, [u32; 2])> {
     let (number, rest) = headless(message, STAMP.1, id)?;
     let (nonce_back, times) = rest.split_first_chunk::<4>()?;
@@ -342,7 +341,7 @@ mod tests {
         (sum & 0xffff) + (sum >> 16)
     }
 
-    /// Goal: only an answer to our own request is one, and its number is that of the request.
+    /// Goal: only a reply to our own request is accepted, with the request's sequence number.
     #[test]
     fn an_answer_is_one_to_our_request() {
         let mut message = echo_request(V4.0, 0x1234, 0xfffe, SECRET);
@@ -362,7 +361,7 @@ mod tests {
         }
     }
 
-    /// The answer of a reflector to a request for timestamps.
+    /// Builds a reflector's reply to a timestamp request.
     fn stamped(number: u16, times: [u32; 2]) -> Vec<u8> {
         let mut message = stamp_request(0x1234, number, SECRET).to_vec();
         message[0] = STAMP.1;
@@ -385,8 +384,8 @@ mod tests {
         }
     }
 
-    /// Goal: each way is longer by what it is longer, whatever the clocks show, over midnight of
-    /// either.
+    /// Goal: changes of each direction's delay are measured for any clock offset, across midnight
+    /// of either clock.
     #[test]
     fn each_way_is_told_by_itself() {
         for ahead in [0, 5_000, 43_200_000, 86_399_000] {
@@ -397,7 +396,7 @@ mod tests {
                     let received = ((begin + up + ahead) % 86_400_000) as u32;
                     let came = Nanos::from_millis(begin + up + down);
                     let ways = clock.ways([sent, came], [received; 2]);
-                    // The first took 30 ms there and back.
+                    // The first round trip took 30 ms.
                     let expected = [up + 20, down + 10].map(Nanos::from_millis);
                     assert_eq!(ways, expected, "{ahead} {begin} {up} {down}");
                 }
@@ -405,9 +404,9 @@ mod tests {
         }
     }
 
-    /// Goal: clocks that run apart, by 50 of a million, hide no queue and make no way longer and
-    /// longer. Method: six hours, in which the ways take 20 ms each, and 300 ms more down for the
-    /// second half of each minute.
+    /// Goal: clocks that drift apart by 50 ppm hide no queue, and no delay grows without bound.
+    /// Method: six hours, in which each direction takes 20 ms, and the download 300 ms more during
+    /// the second half of each minute.
     #[test]
     fn clocks_that_run_apart_hide_no_queue() {
         for sign in [1, -1] {
@@ -431,8 +430,8 @@ mod tests {
         }
     }
 
-    /// Goal: an answer counts for the one that was asked, late as it may be, and for no other;
-    /// timestamps count once a reflector is known to give them.
+    /// Goal: a reply is attributed to the reflector that sent it, however late; timestamps count
+    /// once a reflector is known to give them.
     #[test]
     fn late_answers_are_told_with_their_addresses() {
         let [one, other]: [IpAddr; 2] = ["192.0.2.1", "192.0.2.2"].map(|ip| ip.parse().unwrap());

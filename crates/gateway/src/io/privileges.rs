@@ -1,4 +1,4 @@
-//! Root opens the devices; a user that may do nothing else forwards the frames.
+//! Privileges: root opens the devices, and an unprivileged user forwards the frames.
 
 use core::fmt;
 
@@ -6,26 +6,28 @@ use nix::errno::Errno;
 use nix::unistd::{Gid, Uid, User, geteuid, setgroups, setresgid, setresuid};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-/// The user that the gateway becomes once the devices are open; none if it stays the user that
+/// User that the gateway switches to once the devices are open; `None` to stay the user that
 /// started it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Runner(Option<(Uid, Gid)>);
 
 impl Runner {
-    /// Looks the user up; one line says what is wrong with the name.
+    /// Looks the user up.
     pub(crate) fn named(name: &str) -> Result<Self, String> {
         if !geteuid().is_root() {
             return Ok(Self(None));
         }
         match User::from_name(name) {
             Ok(Some(user)) => Ok(Self((!user.uid.is_root()).then_some((user.uid, user.gid)))),
-            Ok(None) => Err(format!("--user {name:?}: no such user (expected one of this system)")),
+            Ok(None) => {
+                Err(format!("--user {name:?}: no such user (expected a user of this system)"))
+            }
             Err(error) => Err(format!("--user {name:?}: {error}")),
         }
     }
 
-    /// Becomes this user and gives up every capability, for good. There is one thread, whose they
-    /// are.
+    /// Switches to this user and drops all capabilities permanently. It relies on a single thread:
+    /// capabilities belong to threads.
     pub(crate) fn take_over(self) -> Result<(), String> {
         if let Some((uid, gid)) = self.0 {
             let of = |capability: Capability| {
@@ -38,31 +40,30 @@ impl Runner {
             groups.map_err(of(Capability::SETGID))?;
             setresuid(uid, uid, uid).map_err(of(Capability::SETUID))?;
         }
-        // The user that started it may have had some without being root, and root has them by the
-        // name of root.
+        // Covers root's capabilities, and those of a user that started the gateway with some.
         let none = CapabilitySet::empty();
         let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
         set_capabilities(None, none).map_err(cannot)
     }
 }
 
-/// A capability that the gateway or `setup` needs: its name and its bit.
+/// A capability needed by the gateway or `setup`: name and bit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Capability(&'static str, CapabilitySet);
 
 impl Capability {
-    /// For sockets that send and receive frames, or ICMP.
+    /// For packet sockets and raw ICMP sockets.
     pub(crate) const NET_RAW: Self = Self("CAP_NET_RAW", CapabilitySet::NET_RAW);
-    /// For TAP devices, and for changes of the network.
+    /// For TAP devices and network configuration.
     pub(crate) const NET_ADMIN: Self = Self("CAP_NET_ADMIN", CapabilitySet::NET_ADMIN);
     /// For files that only root may read.
     pub(crate) const DAC_OVERRIDE: Self = Self("CAP_DAC_OVERRIDE", CapabilitySet::DAC_OVERRIDE);
-    /// To become another user.
+    /// For switching to another user.
     const SETUID: Self = Self("CAP_SETUID", CapabilitySet::SETUID);
-    /// To leave the groups of root.
+    /// For leaving the groups of root.
     const SETGID: Self = Self("CAP_SETGID", CapabilitySet::SETGID);
 
-    /// Returns why the kernel permits something that takes this capability to no one without it.
+    /// Returns the reason for a permission error that this capability would avoid.
     pub(crate) fn missing(self) -> String {
         let is_held = capabilities(None).is_ok_and(|held| held.effective.contains(self.1));
         self.why(is_held)

@@ -1,5 +1,5 @@
-//! Whether the machine's own network stack, a bridge or another gateway uses a device. Each of them
-//! receives and sends frames beside the gateway.
+//! Detects other users of a device: this machine's network stack, a bridge or another gateway. Each
+//! of them receives and sends frames that bypass the gateway.
 
 use core::ffi::c_int;
 use core::fmt;
@@ -17,12 +17,12 @@ use nix::unistd::geteuid;
 use crate::config::keywords::{Io, Words as _};
 use crate::io::sys::{Interface, Request, attributes, links, number};
 
-/// A use of a device that passes the gateway by.
+/// A use of a device that bypasses the gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     /// The stack has this address, on the device itself or on one above it, such as a VLAN.
     Address { on: String, address: IpAddr, len: u8 },
-    /// The device, or one above it, is a port of a bridge or the like.
+    /// The device, or one above it, is a port of a bridge or similar.
     Port { on: String, master: String, kind: String },
 }
 
@@ -36,20 +36,20 @@ impl fmt::Display for Use {
 }
 
 impl Use {
-    /// The device that is used.
+    /// Returns the device that is used.
     pub(crate) fn on(&self) -> &str {
         match self {
             Self::Address { on, .. } | Self::Port { on, .. } => on,
         }
     }
 
-    /// The command that ends it.
+    /// Returns the command that ends the use.
     pub(crate) fn stop(&self) -> String {
         match self {
             Self::Address { on, address: address @ IpAddr::V4(_), len } => {
                 format!("ip addr del {address}/{len} dev {on}")
             }
-            // A router's advertisement would bring the address back.
+            // A router advertisement would bring a removed address back.
             Self::Address { on, .. } => {
                 format!("sysctl -w net/ipv6/conf/{on}/disable_ipv6=1")
             }
@@ -58,7 +58,7 @@ impl Use {
     }
 }
 
-/// The interfaces above `index`, such as its VLANs, and it itself, first.
+/// Returns the interface `index` first, and those above it, such as VLANs.
 fn tower(all: &[Interface], index: c_int) -> Vec<&Interface> {
     let mut tower: Vec<&Interface> = all.iter().filter(|link| link.index == index).collect();
     let mut at = 0;
@@ -77,15 +77,15 @@ fn tower(all: &[Interface], index: c_int) -> Vec<&Interface> {
     tower
 }
 
-/// Whether `above` lies on `below` or is a port of it.
+/// Returns true if `above` lies on `below` or is a port of it.
 pub(crate) fn lies_on(above: &Interface, below: &Interface) -> bool {
     let all = links().unwrap_or_default();
     above.master == Some(below.index)
         || tower(&all, below.index).iter().any(|link| link.index == above.index)
 }
 
-/// What uses the interface `index` beside the gateway. Link-local addresses of IPv6 do not count:
-/// every device gets one by itself, and no other machine is reached by way of it.
+/// Returns the uses of interface `index` by others than the gateway. IPv6 link-local addresses do
+/// not count: every device has one, and no other machine is reached through it.
 pub(crate) fn uses(index: c_int) -> io::Result<Vec<Use>> {
     let all = links()?;
     let addresses = addresses()?;
@@ -108,8 +108,7 @@ pub(crate) fn uses(index: c_int) -> io::Result<Vec<Use>> {
     Ok(uses)
 }
 
-/// All addresses but the link-local ones of IPv6: the interface, the address, and the length of its
-/// prefix.
+/// Returns all addresses except IPv6 link-local ones: interface, address and prefix length.
 fn addresses() -> io::Result<Vec<(c_int, IpAddr, u8)>> {
     const ABOUT: usize = 8;
     const ADDRESS: u16 = 1;
@@ -117,7 +116,7 @@ fn addresses() -> io::Result<Vec<(c_int, IpAddr, u8)>> {
     let answer = Request::new(libc::RTM_GETADDR, libc::NLM_F_DUMP, &[0; ABOUT]).send()?;
     let read = |body: &[u8]| {
         let [_, len, _, _, index @ ..] = *body.first_chunk::<ABOUT>()?;
-        // At the end of a pair LOCAL is the own one.
+        // On a point-to-point device, LOCAL is the own address.
         let value = |wanted| attributes(body.get(ABOUT..)?).find(|(kind, _)| *kind == wanted);
         let (_, bytes) = value(LOCAL).or_else(|| value(ADDRESS))?;
         let address = match bytes.len() {
@@ -130,11 +129,11 @@ fn addresses() -> io::Result<Vec<(c_int, IpAddr, u8)>> {
     Ok(answer.iter().filter_map(|(_, body)| read(body)).collect())
 }
 
-/// Takes the right to forward the frames of a device, until the descriptor is closed. Where another
-/// gateway has it, returns the number of its process.
+/// Claims the right to forward the frames of a device, until the descriptor is closed. Returns the
+/// process id of another gateway that has it.
 ///
-/// The right is a socket in the abstract names of the network namespace. A name that was taken by a
-/// user who may not run a gateway does not count.
+/// The claim is a Unix socket with an abstract name in the network namespace. A name taken by a
+/// user who may not run a gateway is ignored.
 pub(crate) fn claim(index: c_int, io: Io) -> io::Result<Result<OwnedFd, i32>> {
     let name = format!("freeboard-gateway {} {index}", io.word());
     let address = UnixAddr::new_abstract(name.as_bytes())?;

@@ -1,5 +1,5 @@
-//! The calls of the kernel that no well-kept crate has: packet sockets with offsets and tags, TAP
-//! devices, and what a network card does on its own. The only module with `unsafe` code.
+//! System calls that no maintained crate offers: packet sockets with offsets and tags, TAP devices,
+//! and offloads of network cards. The only module with `unsafe` code.
 
 mod ethtool;
 mod links;
@@ -10,7 +10,8 @@ use core::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-// Of requests: their constants and the call do not have one type in every C library.
+// Type of ioctl requests: their constants and the call do not have the same type in every C
+// library.
 use libc::Ioctl;
 
 use nix::errno::Errno;
@@ -25,12 +26,12 @@ pub(crate) use links::{Interface, about, link, links};
 pub(crate) use netlink::{Request, attributes, message_of, nested, number};
 pub(crate) use tap::Tap;
 
-/// Frames received or sent with one call.
+/// Maximum number of frames received or sent with one call.
 pub(crate) const BATCH: usize = 32;
-/// What the kernel holds for a packet socket, in bytes.
+/// Receive buffer of a packet socket in bytes.
 const BURST: usize = 1 << 20;
 
-/// Reads an option's size for the kernel.
+/// Returns the size of an option for the kernel.
 const fn size_of<T>() -> libc::socklen_t {
     core::mem::size_of::<T>() as libc::socklen_t
 }
@@ -39,9 +40,10 @@ fn checked(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// A request about the interface `name`, all else zero.
+/// Creates a request about the interface `name`, zero otherwise.
 fn request(name: &str) -> io::Result<libc::ifreq> {
-    // SAFETY: an `ifreq` is integers, pointers and arrays of them: all zeros is one.
+    // SAFETY: an `ifreq` consists of integers, pointers and arrays of them, for which all zeros is
+    // valid.
     let mut request: libc::ifreq = unsafe { core::mem::zeroed() };
     let bytes = name.as_bytes();
     if bytes.is_empty() || bytes.len() >= request.ifr_name.len() || bytes.contains(&0) {
@@ -53,28 +55,28 @@ fn request(name: &str) -> io::Result<libc::ifreq> {
     Ok(request)
 }
 
-/// A socket for questions about interfaces.
+/// Opens a socket for requests about interfaces.
 fn question() -> io::Result<OwnedFd> {
     Ok(socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?)
 }
 
-/// The number of the interface.
+/// Returns the index of the interface.
 pub(crate) fn index(name: &str) -> io::Result<c_int> {
     let mut request = request(name)?;
     let socket = question()?;
     // SAFETY: the request outlives the call, which writes an integer into it.
     checked(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFINDEX as Ioctl, &mut request) })?;
-    // SAFETY: the call has filled the union with the number.
+    // SAFETY: the call has set the index in the union.
     Ok(unsafe { request.ifr_ifru.ifru_ifindex })
 }
 
-/// The names of all interfaces, in the order of their numbers.
+/// Returns the names of all interfaces, ordered by index.
 pub(crate) fn devices() -> Vec<String> {
     let Ok(all) = nix::net::if_::if_nameindex() else { return Vec::new() };
     all.iter().map(|interface| interface.name().to_string_lossy().into_owned()).collect()
 }
 
-/// Whether the interface is an Ethernet: the loopback's frames have such a header, and lead
+/// Returns true for an Ethernet interface. The loopback has Ethernet headers too, but leads
 /// nowhere.
 pub(crate) fn is_ethernet(name: &str) -> io::Result<bool> {
     let mut request = request(name)?;
@@ -83,12 +85,12 @@ pub(crate) fn is_ethernet(name: &str) -> io::Result<bool> {
     checked(unsafe {
         libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR as Ioctl, &mut request)
     })?;
-    // SAFETY: the call has filled the union with the address, its kind before it.
+    // SAFETY: the call has set the address in the union, which begins with its kind.
     let kind = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
     Ok(kind == libc::ARPHRD_ETHER)
 }
 
-/// Whether there is an interface with this number. `socket` is any socket.
+/// Returns true if an interface with this index exists. `socket` is any socket.
 pub(crate) fn exists(socket: BorrowedFd<'_>, index: c_int) -> bool {
     // SAFETY: as in `request`.
     let mut request: libc::ifreq = unsafe { core::mem::zeroed() };
@@ -97,11 +99,11 @@ pub(crate) fn exists(socket: BorrowedFd<'_>, index: c_int) -> bool {
     let named = checked(unsafe {
         libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFNAME as Ioctl, &mut request)
     });
-    // Any other error says nothing of the interface.
+    // Any other error says nothing about the interface.
     !named.is_err_and(|error| error.raw_os_error() == Some(libc::ENODEV))
 }
 
-/// A socket on which the kernel tells of every interface and address that changes, comes or goes.
+/// Opens a socket on which the kernel reports changes of interfaces and addresses.
 pub(crate) fn link_news() -> io::Result<OwnedFd> {
     const GROUPS: c_int = libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR;
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -110,17 +112,17 @@ pub(crate) fn link_news() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The interfaces that `news` tells of, each as it was at that time, in order; and whether all of
-/// it was heard.
+/// Reads the reports on `news`: the interfaces as they were at the time of each, in order, and true
+/// if no report was lost.
 pub(crate) fn changed_links(news: BorrowedFd<'_>) -> (Vec<Interface>, bool) {
-    /// More messages than the socket holds: what is left after them came meanwhile.
+    /// More messages than the socket holds: later ones arrived meanwhile.
     const AT_ONCE: usize = 4_096;
     let mut room = [0; 16 << 10];
     let (mut changed, mut is_all) = (Vec::new(), true);
     for _ in 0..AT_ONCE {
         let len = match recv(news.as_raw_fd(), &mut room, MsgFlags::MSG_DONTWAIT) {
             Ok(len) => len,
-            // There was more than the socket could hold.
+            // The socket's buffer overflowed.
             Err(Errno::ENOBUFS) => {
                 is_all = false;
                 continue;
@@ -137,26 +139,26 @@ pub(crate) fn changed_links(news: BorrowedFd<'_>) -> (Vec<Interface>, bool) {
     (changed, is_all)
 }
 
-/// Gives free memory back to the system, where the C library does not by itself.
+/// Returns free memory to the system, where the C library does not do so by itself.
 pub(crate) fn give_back_memory() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: the argument is a number, and memory in use stays as it is.
+    // SAFETY: the argument is a number, and memory in use is not affected.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// The MTU of the interface in bytes.
+/// Returns the MTU of the interface in bytes.
 pub(crate) fn mtu(name: &str) -> io::Result<usize> {
     let mut request = request(name)?;
     let socket = question()?;
     // SAFETY: as in `index`.
     checked(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as Ioctl, &mut request) })?;
-    // SAFETY: the call has filled the union with the MTU.
+    // SAFETY: the call has set the MTU in the union.
     Ok(usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).unwrap_or(0))
 }
 
-/// Sets an option of packet sockets.
+/// Sets an option of a packet socket.
 fn set_packet_option<T>(socket: BorrowedFd<'_>, option: c_int, value: &T) -> io::Result<()> {
     let (value, len) = (core::ptr::from_ref(value).cast(), size_of::<T>());
     // SAFETY: `value` is `len` bytes and outlives the call.
@@ -165,12 +167,12 @@ fn set_packet_option<T>(socket: BorrowedFd<'_>, option: c_int, value: &T) -> io:
     checked(result).map(|_| ())
 }
 
-/// Has a raw socket of ICMP, or of ICMPv6, hear messages of these kinds only. Where the kernel does
-/// not, the others are passed over by the reader.
+/// Filters a raw ICMP or ICMPv6 socket to messages of these kinds. Where the kernel does not
+/// support it, the reader ignores other messages.
 pub(crate) fn hear_only(socket: BorrowedFd<'_>, is_v4: bool, kinds: [u8; 2]) {
     /// `ICMP_FILTER` and `ICMPV6_FILTER`.
     const FILTER: c_int = 1;
-    // A bit for each kind that is held back.
+    // One bit for each kind that is filtered out.
     let mut held_back = [u32::MAX; 8];
     for kind in kinds {
         held_back[usize::from(kind >> 5)] &= !(1 << (kind & 31));
@@ -181,10 +183,11 @@ pub(crate) fn hear_only(socket: BorrowedFd<'_>, is_v4: bool, kinds: [u8; 2]) {
     let _ = unsafe { libc::setsockopt(socket.as_raw_fd(), level, FILTER, value, len) };
 }
 
-/// A packet socket on the interface with this number, in promiscuous mode, which ends with the
+/// Opens a packet socket on the interface with this index, in promiscuous mode, which ends with the
 /// socket.
 ///
-/// The socket is bound when all is set: before, the frames of every interface would arrive.
+/// The socket is bound after all options are set: before that, frames of every interface would
+/// arrive.
 pub(crate) fn packet_socket(index: c_int) -> io::Result<OwnedFd> {
     const IGNORE_OUTGOING: c_int = 23;
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -200,8 +203,8 @@ pub(crate) fn packet_socket(index: c_int) -> io::Result<OwnedFd> {
         mr_address: [0; 8],
     };
     set_packet_option(fd, libc::PACKET_ADD_MEMBERSHIP, &membership)?;
-    // The queue is ours to keep: what the kernel holds for us is a burst, more than systems allow
-    // every user.
+    // The gateway keeps the queue itself; the kernel's buffer is for a burst, more than systems
+    // allow every user.
     if setsockopt(&socket, sockopt::RcvBufForce, &BURST).is_err() {
         let _ = setsockopt(&socket, sockopt::RcvBuf, &BURST);
     }
@@ -220,8 +223,8 @@ pub(crate) fn packet_socket(index: c_int) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Has the kernel say the mark of each frame, which takes CAP_NET_RAW or CAP_NET_ADMIN, and Linux
-/// 5.19.
+/// Enables the report of each frame's mark, which requires Linux 5.19 and CAP_NET_RAW or
+/// CAP_NET_ADMIN.
 pub(crate) fn tell_marks(socket: BorrowedFd<'_>) -> io::Result<()> {
     let (on, len) = (1_i32, size_of::<i32>());
     let at = core::ptr::from_ref(&on).cast();
@@ -232,7 +235,8 @@ pub(crate) fn tell_marks(socket: BorrowedFd<'_>) -> io::Result<()> {
     .map(|_| ())
 }
 
-/// Frames that the kernel has thrown away because the socket was full, since the last call.
+/// Returns the number of frames dropped by the kernel because the socket was full, since the last
+/// call.
 pub(crate) fn overruns(socket: BorrowedFd<'_>) -> u32 {
     let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
     let mut len = size_of::<libc::tpacket_stats>();
@@ -250,27 +254,26 @@ pub(crate) fn overruns(socket: BorrowedFd<'_>) -> u32 {
     if result == 0 { stats.tp_drops } else { 0 }
 }
 
-/// What became of one frame that was received.
+/// Kind of a received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// The packet is in its frame.
     Whole,
     /// The packet was longer than any frame.
     TooLong,
-    /// Several packets in one, merged by a card or not cut up yet: its bytes, 0 if they are not
-    /// known.
+    /// Several packets in one, coalesced or unsegmented: its bytes, 0 if unknown.
     Merged(u32),
-    /// Several packets in one, to be cut: it is in the frame for these with the same number.
+    /// Several packets in one, to be segmented: it is in the buffer for those with the same number.
     Uncut,
 }
 
-/// Room for the control messages of a frame: its tag and its mark.
+/// Buffer for the control messages of a frame: its tag and its mark.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
-/// Receives frames into `frames` from the front; `arrivals` says what became of each. Frames that
-/// are several packets are received into `uncut`, as far as there are such.
+/// Receives frames into `frames` from the front; `arrivals` gets the kind of each. Frames of
+/// several packets are received into `uncut`, if given.
 pub(crate) fn receive(
     socket: BorrowedFd<'_>,
     frames: &mut [Frame],
@@ -280,13 +283,13 @@ pub(crate) fn receive(
     let count = frames.len().min(BATCH);
     let mut offloads = [Offload::default(); BATCH];
     let mut controls = [Control([0; 64]); BATCH];
-    // SAFETY: `iovec` and `mmsghdr` are integers and pointers: all zeros is one.
+    // SAFETY: `iovec` and `mmsghdr` consist of integers and pointers, for which all zeros is valid.
     let mut vectors: [[libc::iovec; 3]; BATCH] = unsafe { core::mem::zeroed() };
     // SAFETY: as above.
     let mut messages: [libc::mmsghdr; BATCH] = unsafe { core::mem::zeroed() };
     for (at, frame) in frames.iter_mut().take(count).enumerate() {
         let room = frame.room();
-        // A long frame goes on where it will be whole.
+        // A long frame continues in the buffer in which it will be assembled.
         let rest = uncut.get_mut(at).and_then(|whole| whole.room().get_mut(room.len()..));
         let rest = rest.unwrap_or_default();
         let offload = &mut offloads[at];
@@ -301,14 +304,14 @@ pub(crate) fn receive(
         message.msg_control = core::ptr::from_mut(&mut controls[at]).cast();
         message.msg_controllen = core::mem::size_of::<Control>() as _;
     }
-    // SAFETY: every message points to the vectors and the control of its own number, and they to
-    // arrays and frames that outlive the call and are not touched while it runs.
+    // SAFETY: every message points to the vectors and the control buffer with its own number, and
+    // these to arrays and frames that outlive the call and are not accessed while it runs.
     let received = checked(unsafe {
         libc::recvmmsg(
             socket.as_raw_fd(),
             messages.as_mut_ptr(),
             count as libc::c_uint,
-            // The length is that of the whole frame, also where there is no room for it.
+            // Returns the length of the whole frame even if it is truncated.
             (libc::MSG_DONTWAIT | libc::MSG_TRUNC) as _,
             core::ptr::null_mut(),
         )
@@ -319,7 +322,7 @@ pub(crate) fn receive(
         let len = (message.msg_len as usize).saturating_sub(offload.len());
         let longest = frame.room().len() - 1;
         frame.received(len.min(longest));
-        // SAFETY: the call above has filled it.
+        // SAFETY: filled by the call above.
         let Said { tag, mark } = unsafe { Said::of(&message.msg_hdr) };
         frame.set_mark(mark);
         arrivals[at] = if offload[1] != 0 {
@@ -350,25 +353,25 @@ pub(crate) fn receive(
     Ok(received)
 }
 
-/// What control messages say of a frame.
+/// Contents of a frame's control messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Said {
-    /// The VLAN tag that the kernel has taken out: its protocol and what it says.
+    /// VLAN tag removed by the kernel: protocol and tag control information.
     tag: Option<(u16, u16)>,
-    /// The mark that rules of the firewall gave it.
+    /// Firewall mark.
     mark: u32,
 }
 
 impl Said {
     /// # Safety
     ///
-    /// The kernel has filled the control of `message`, and nothing has changed it since.
+    /// The kernel has filled the control buffer of `message`, and it is unchanged since.
     unsafe fn of(message: &libc::msghdr) -> Self {
         const VLAN_VALID: u32 = 1 << 4;
         const PROTOCOL_VALID: u32 = 1 << 6;
         let mut said = Self::default();
-        // SAFETY: the control has whole messages, as long as it says. Data are read as they lie
-        // there, if there are as many bytes of them.
+        // SAFETY: the control buffer contains complete messages and states its length. Data are
+        // read unaligned, and only if they are long enough.
         unsafe {
             let mut next = libc::CMSG_FIRSTHDR(message);
             while let Some(header) = next.as_ref() {
@@ -399,12 +402,12 @@ impl Said {
     }
 }
 
-/// Sends frames from the front; returns how many the kernel has taken.
+/// Sends frames from the front; returns the number accepted by the kernel.
 pub(crate) fn send<'a>(
     socket: BorrowedFd<'_>,
     frames: impl Iterator<Item = &'a Frame>,
 ) -> io::Result<usize> {
-    // SAFETY: `iovec` and `mmsghdr` are integers and pointers: all zeros is one.
+    // SAFETY: `iovec` and `mmsghdr` consist of integers and pointers, for which all zeros is valid.
     let mut vectors: [[libc::iovec; 2]; BATCH] = unsafe { core::mem::zeroed() };
     // SAFETY: as above.
     let mut messages: [libc::mmsghdr; BATCH] = unsafe { core::mem::zeroed() };
@@ -419,8 +422,8 @@ pub(crate) fn send<'a>(
         messages[at].msg_hdr.msg_iovlen = 2;
         count = at + 1;
     }
-    // SAFETY: every message points to the vectors of its own number, and they to frames that are
-    // borrowed until the call is over; sending does not write to them.
+    // SAFETY: every message points to the vectors with its own number, and these to frames that are
+    // borrowed until the call returns; sending does not write to them.
     let sent = checked(unsafe {
         libc::sendmmsg(
             socket.as_raw_fd(),

@@ -1,24 +1,23 @@
-//! Frames that are several packets, which a kernel or a card hands over uncut: what they are cut
-//! into.
+//! Segmentation of frames of several packets, as delivered by a kernel or a network card.
 
 use freeboard::{CutError, Segmenter};
 
 use crate::io::frame::{AROUND, Frame, Offload};
 
-/// The longest frame that is cut: the longest IP packet, and what may stand around it.
+/// Maximum length of a frame that can be segmented: the longest IP packet with headers around it.
 pub(crate) const LONGEST: usize = 65_535 + AROUND;
 
-/// The most segments of a frame, so that no sender makes the gateway work long for 64 kB: with the
-/// least segments of TCP that Linux makes, 48 bytes, there are 1,365.
+/// Maximum number of segments of a frame, which bounds the work for 64 kB. With the smallest TCP
+/// segments that Linux sends, 48 bytes, there are 1,365.
 const MOST_SEGMENTS: u32 = 2_048;
 
-/// TCP over IPv4 and IPv6, and datagrams of UDP; a fourth kind are fragments of UDP.
+/// TCP over IPv4 and IPv6, and UDP datagrams; a fourth kind are UDP fragments.
 const KINDS: [u8; 3] = [1, 4, 5];
-/// The sender's CWR belongs to the first segment.
+/// Set if the sender's CWR flag belongs to the first segment only.
 const ECN: u8 = 0x80;
 
-/// What a frame is cut into; of a tunnel the packets inside, whose checksum is the one that the
-/// kernel has left open. None if that cannot be done here.
+/// Returns a segmenter for a frame; in a tunnel it segments the inner packets, whose checksum is
+/// the one that the kernel left open. `None` if the frame cannot be segmented.
 pub(crate) fn segmenter(whole: &Frame) -> Option<Segmenter<'_>> {
     let offload: &Offload = whole.offload();
     let word = |at: usize| u16::from_ne_bytes([offload[at], offload[at + 1]]);
@@ -40,7 +39,8 @@ pub(crate) fn segmenter(whole: &Frame) -> Option<Segmenter<'_>> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Two segments of TCP, 100 bytes each, behind Ethernet; the offload of the kernel with it.
+    /// Builds a frame of two TCP segments with 100 bytes each over Ethernet, with the kernel's
+    /// offload header.
     pub(crate) fn uncut(change: impl FnOnce(&mut Vec<u8>, &mut Offload)) -> Frame {
         let mut bytes = vec![2; 12];
         bytes.extend([8, 0, 0x45, 0, 0, 240, 0, 1, 0x40, 0, 64, 6, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2]);
@@ -71,9 +71,9 @@ pub(crate) mod tests {
     #[test]
     fn what_the_kernel_says_decides() {
         assert_eq!(flags(&uncut(|_, _| {})), Some(vec![0x90, 0x10]));
-        // Without the bit for it CWR is a counter's.
+        // Without its bit, CWR is part of a counter.
         assert_eq!(flags(&uncut(|_, offload| offload[1] = 1)), Some(vec![0x90, 0x90]));
-        // Fragments, a kind without a name, a size of 0, a checksum that is not open, or another.
+        // Fragments, an unknown kind, a size of 0, a checksum that is not open, or another one.
         assert!(segmenter(&uncut(|_, offload| offload[1] = 3)).is_none());
         assert!(segmenter(&uncut(|_, offload| offload[1] = 0x21)).is_none());
         assert!(segmenter(&uncut(|_, offload| offload[4..6].fill(0))).is_none());
@@ -82,7 +82,7 @@ pub(crate) mod tests {
         assert!(segmenter(&uncut(|_, offload| offload[8..10].fill(6))).is_none());
     }
 
-    /// Goal: no frame makes thousands of segments.
+    /// Goal: no frame yields thousands of segments.
     #[test]
     fn segments_are_not_too_many() {
         let long = |size: u16| {

@@ -1,23 +1,23 @@
-//! What the stack has at a device: addresses, permanent neighbours and routes, copied with all
-//! their attributes.
+//! Configuration of a device in the network stack: addresses, permanent neighbours and routes,
+//! copied with all attributes.
 
 use core::ffi::c_int;
 use core::fmt;
 
 use crate::io::sys::{Interface, Request, attributes, number};
 
-/// Kinds of attributes and flags, as `linux/if_addr.h`, `rtnetlink.h` and `neighbour.h` have them.
+/// Attribute kinds and flags of `linux/if_addr.h`, `rtnetlink.h` and `neighbour.h`.
 const IFA_LOCAL: u16 = 2;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LABEL: u16 = 3;
 const IFA_FLAGS: u16 = 8;
 const IFA_PROTO: u16 = 11;
-/// The protocol of a link-local address that the kernel makes for each device.
+/// Protocol of the link-local address that the kernel creates for each device.
 const KERNEL_LL: u8 = 3;
 const F_TEMPORARY: u32 = 0x01;
 const F_NODAD: u32 = 0x02;
-/// Of the flags of addresses those that a user sets: without duplicate detection, home, managed, no
-/// route for the prefix, joined automatically.
+/// Address flags that users set: no duplicate address detection, home, managed, no prefix route,
+/// joined automatically.
 const F_SET: u32 = 0x02 | 0x10 | 0x100 | 0x200 | 0x400;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
@@ -33,23 +33,23 @@ const CLONED: u32 = 0x200;
 const ONLINK: u32 = 4;
 const TABLE_LOCAL: u32 = 255;
 const PROTOCOL_KERNEL: u8 = 2;
-/// Ticks a second of times that the kernel tells of routes.
+/// Ticks per second in the kernel's times of routes.
 const TICKS: u32 = 100;
 
-/// Everything of one device.
+/// Configuration of one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Belongings {
     addresses: Vec<Item>,
     neighbours: Vec<Item>,
     routes: Vec<Item>,
-    /// Routes through other devices from one of these addresses: they go with it.
+    /// Routes through other devices with one of these addresses as source; they are lost with it.
     others: Vec<Item>,
 }
 
-/// One message of the kernel, ready to be sent back to it.
+/// A message of the kernel that can be sent back to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Item {
-    /// The fixed part.
+    /// Fixed part of the message.
     about: Vec<u8>,
     attributes: Vec<(u16, Vec<u8>)>,
 }
@@ -64,7 +64,7 @@ impl Item {
         found.map(|(_, value)| &**value)
     }
 
-    /// As a request: the fixed part changed by `about`, each attribute by `attribute`.
+    /// Builds a request, with the fixed part changed by `about` and each attribute by `attribute`.
     fn request(
         &self,
         kind: u16,
@@ -99,7 +99,7 @@ impl fmt::Display for Belongings {
     }
 }
 
-/// All messages of one kind, of both families, with a fixed part of `len` bytes.
+/// Returns all messages of one kind, of both families, with a fixed part of `len` bytes.
 fn dump(kind: u16, len: usize) -> Result<Vec<Item>, String> {
     let mut items = Vec::new();
     for family in [libc::AF_INET, libc::AF_INET6] {
@@ -117,7 +117,7 @@ fn dump(kind: u16, len: usize) -> Result<Vec<Item>, String> {
     Ok(items)
 }
 
-/// The interfaces of a route with several next hops.
+/// Returns the interfaces of a route with several next hops.
 fn hops(mut bytes: &[u8]) -> Vec<c_int> {
     let mut hops = Vec::new();
     while let Some(index) = bytes.get(4..8) {
@@ -129,12 +129,12 @@ fn hops(mut bytes: &[u8]) -> Vec<c_int> {
 }
 
 impl Belongings {
-    /// Reads what the stack has at `device`; one line names what cannot be moved.
+    /// Reads the configuration of `device`. The error names what cannot be moved.
     pub(super) fn of(device: &Interface) -> Result<Self, String> {
         let index = &device.index.to_ne_bytes()[..];
         let mut addresses = dump(libc::RTM_GETADDR, 8)?;
         addresses.retain(|of| of.about.get(4..8) == Some(index) && !is_made_by_the_kernel(of));
-        // The kernel puts a new address of IPv6 in front of the others.
+        // The kernel adds a new IPv6 address before the others.
         let (mut v6, mut addresses): (Vec<Item>, Vec<Item>) =
             addresses.into_iter().partition(Item::is_ipv6);
         v6.reverse();
@@ -166,19 +166,20 @@ impl Belongings {
         });
         if routes.iter().any(|of| of.value(RTA_MULTIPATH).or(of.value(RTA_NH_ID)).is_some()) {
             return Err(format!(
-                "has a route with several next hops or a next hop by number, which is not moved; look at: ip route show \
-                 table all | grep -w {}",
+                "has a route with several next hops or a next hop object, which cannot be moved; see: ip route show table \
+                 all | grep -w {}",
                 device.name
             ));
         }
         Ok(Self { addresses, neighbours, routes, others })
     }
 
-    /// Takes all of it from the interface. Those of IPv6 go when the device has no IPv6.
+    /// Removes routes and addresses from the interface. What IPv6 has left disappears when IPv6 is
+    /// disabled on it.
     pub(super) fn take_from(&self, index: c_int) -> Result<(), String> {
         let same = |_: u16, value: &[u8]| Some(value.to_vec());
         for route in self.routes.iter().rev() {
-            // One that went with another is as good.
+            // It may have been removed along with another one.
             let _ = route.request(libc::RTM_DELROUTE, 0, |_| {}, same).send();
         }
         for address in self.addresses.iter().rev() {
@@ -193,7 +194,7 @@ impl Belongings {
         Ok(())
     }
 
-    /// Gives all of it to a device, from one that was named `old`.
+    /// Adds the configuration to a device; it comes from a device named `old`.
     pub(super) fn give_to(&self, device: &Interface, old: &str) -> Result<(), String> {
         let failed =
             |what: &str, error: &std::io::Error| format!("{}: {what}: {error}", device.name);
@@ -220,7 +221,7 @@ impl Belongings {
             let sent = route.request(libc::RTM_NEWROUTE, flags, about, attribute).send();
             sent.map_err(|error| failed("a route from one of its addresses", &error))?;
         }
-        // A route may need another one to reach its gateway, or one that is no longer there.
+        // A route may need another one to reach its gateway, or one that no longer exists.
         let mut rest: Vec<&Item> = self.routes.iter().collect();
         let mut on_link = 0;
         loop {
@@ -243,7 +244,7 @@ impl Belongings {
     }
 }
 
-/// Whether the kernel makes this address for each device, or made it from a prefix for a while.
+/// Returns true for addresses that the kernel creates for each device, and for temporary addresses.
 fn is_made_by_the_kernel(address: &Item) -> bool {
     let flags = address.value(IFA_FLAGS).map_or(0, number);
     address.is_ipv6()
@@ -258,7 +259,7 @@ fn add_address(address: &Item, device: &Interface, old: &str) -> std::io::Result
         };
         let attribute = |kind: u16, value: &[u8]| match kind {
             IFA_FLAGS => Some(((number(value) & F_SET) | more).to_ne_bytes().to_vec()),
-            // The name of the device, unless an administrator gave it another.
+            // The device's name, unless an administrator chose another label.
             IFA_LABEL if value.strip_suffix(&[0]) == Some(old.as_bytes()) => {
                 Some([device.name.as_bytes(), &[0]].concat())
             }
@@ -270,12 +271,13 @@ fn add_address(address: &Item, device: &Interface, old: &str) -> std::io::Result
     if !address.is_ipv6() {
         return send(0, create);
     }
-    // It was looked for on this link before; a route from it needs it at once.
+    // Duplicates were checked for on this link before, and a route from the address needs it at
+    // once.
     send(F_NODAD, create)?;
     send(0, libc::NLM_F_REPLACE)
 }
 
-/// Of the flags of a route, the one that an administrator sets, and `more`.
+/// Keeps the route flag that an administrator sets, and adds `more`.
 fn keep_onlink(about: &mut [u8], more: u32) {
     let flags = (number(&about[8..]) & ONLINK) | more;
     about[8..].copy_from_slice(&flags.to_ne_bytes());
@@ -290,7 +292,7 @@ fn add_route(route: &Item, device: &Interface, on_link: u32) -> std::io::Result<
     };
     let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
     let request = route.request(libc::RTM_NEWROUTE, flags, about, attribute);
-    // When it ends, of one that was advertised.
+    // Expiry of an advertised route.
     let ends = route.value(RTA_CACHEINFO).and_then(|of| of.get(8..12)).map_or(0, number);
     let ends = if ends.cast_signed() < 0 { 0 } else { ends };
     let request = match ends {

@@ -1,25 +1,25 @@
-//! What hosts have sent since the start, for metrics: a bounded number of names, and the rest as
-//! one.
+//! Counters of hosts since the start, for metrics: a bounded number of named hosts, and one entry
+//! for all others.
 //!
-//! A collector keeps a series for every name that it has seen. So a host keeps its name until it
-//! has been idle for [`KEPT`], and only then another host gets its place: there are at most
-//! [`MOST`] new names in that time, whatever addresses are forged.
+//! A collector stores a series for every name that it has seen. So a host keeps its entry until it
+//! has been idle for [`KEPT`]; only then another host gets it. At most [`MOST`] new names appear in
+//! that time, whatever addresses are forged.
 
 use std::collections::HashMap;
 
 use freeboard::flowhash::HostKey;
 use freeboard::sched_core::Nanos;
 
-/// Hosts with a name at one time, in each direction.
+/// Maximum number of named hosts at one time, per direction.
 pub(crate) const MOST: usize = 256;
-/// How long an idle host keeps its place from others.
+/// Time for which an idle host keeps its entry.
 const KEPT: Nanos = Nanos(600_000_000_000);
-/// The least time between two searches for a host that has been idle for so long.
+/// Minimum time between two searches for an idle host.
 const SEARCH: Nanos = Nanos(1_000_000_000);
-/// The name of all hosts that have none of their own.
+/// Name of the entry for all other hosts.
 const OTHERS: &str = "other";
 
-/// What is counted of a host.
+/// Counters of a host.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Account {
     pub(crate) name: String,
@@ -31,7 +31,7 @@ pub(crate) struct Account {
     used: Nanos,
 }
 
-/// The accounts of one direction. The first is that of all hosts without a name.
+/// Accounts of one direction. The first one is that of all unnamed hosts.
 #[derive(Debug)]
 pub(crate) struct Accounts {
     places: HashMap<HostKey, u16>,
@@ -49,7 +49,7 @@ impl Accounts {
         &self.accounts
     }
 
-    /// A packet of this host comes in: the place of its account.
+    /// Counts an arriving packet of this host; returns the index of its account.
     pub(crate) fn arrived(
         &mut self,
         now: Nanos,
@@ -66,7 +66,7 @@ impl Accounts {
         place
     }
 
-    /// A packet leaves, or is dropped.
+    /// Counts a packet that leaves or is dropped.
     pub(crate) fn left(&mut self, place: u16, bytes: u32, is_sent: bool) {
         let Some(account) = self.accounts.get_mut(usize::from(place)) else { return };
         account.queued_packets = account.queued_packets.saturating_sub(1);
@@ -79,8 +79,8 @@ impl Accounts {
         }
     }
 
-    /// Hosts have other names: a list whose number another list had before begins an account of its
-    /// own, and so does a prefix whose first address another prefix had.
+    /// Releases accounts whose hosts have other names now: a list with the number of a former list
+    /// gets a new account, and so does a prefix with the first address of a former one.
     pub(crate) fn forget_others(&mut self, name: impl Fn(&HostKey) -> String) {
         let Self { places, accounts, .. } = self;
         places.retain(|host, place| {
@@ -105,8 +105,8 @@ impl Accounts {
         place
     }
 
-    /// The place of the host that has been idle longest, if that is long enough; that of all others
-    /// if not.
+    /// Returns the account of the host that has been idle longest, if longer than [`KEPT`], or else
+    /// that of the unnamed hosts.
     fn freed(&mut self, now: Nanos) -> u16 {
         if now.since(self.searched) < SEARCH {
             return 0;
@@ -134,7 +134,7 @@ mod tests {
         HostKey::V4(number.to_be_bytes())
     }
 
-    /// Goal: a list that has the number of one that is gone is not counted by its name.
+    /// Goal: a list with the number of a removed list is not counted under its name.
     #[test]
     fn a_number_of_another_list_has_another_account() {
         let mut accounts = Accounts::new();
@@ -154,8 +154,7 @@ mod tests {
         assert_eq!(names, ["other", "list 1", "list 2", "another"]);
     }
 
-    /// Goal: another length of prefixes begins accounts of its own, and one that stays keeps its
-    /// own.
+    /// Goal: prefixes of another length get new accounts, and an unchanged one keeps its account.
     #[test]
     fn a_prefix_of_another_length_has_another_account() {
         let by = |v4, v6| Names::new(HostBy::Prefix(PrefixLengths::new(v4, v6).unwrap()));
@@ -176,8 +175,8 @@ mod tests {
         assert_eq!(names, ["other", "10.0.0.0/24", address, "10.0.0.0/16"]);
     }
 
-    /// Goal: however many addresses there are, names are few, nothing goes uncounted, and a name is
-    /// given to another host only when its own has been idle for long.
+    /// Goal: for any number of addresses there are few names, every packet is counted, and a name
+    /// is replaced only after long idle time.
     #[test]
     fn hosts_without_a_place_are_counted_as_one() {
         let mut accounts = Accounts::new();

@@ -1,4 +1,4 @@
-//! Flows and hosts as people write them.
+//! Textual form of flows and hosts.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -7,11 +7,11 @@ use freeboard::flowhash::{FlowKey, HostKey, Transport};
 use crate::config::hosts::{Host, Names};
 use crate::stats::flow_stats::Flow;
 
-/// The host of all frames without an IP address: ARP, and protocols that the gateway does not know.
+/// Host of all frames without an IP address: ARP and unknown protocols.
 const NOT_IP: &str = "not IP";
 
-/// `10.0.0.1:5000 > 192.0.2.1:443 tcp`, and inside a tunnel the outer header behind it:
-/// `… in 192.0.2.1 > 198.51.100.1 protocol 4`.
+/// Formats a flow: `10.0.0.1:5000 > 192.0.2.1:443 tcp`, and inside a tunnel with the outer header
+/// after it: `… in 192.0.2.1 > 198.51.100.1 protocol 4`.
 pub(crate) fn flow((key, outer): &Flow) -> String {
     match outer {
         None => one(key),
@@ -51,19 +51,20 @@ fn between(src: IpAddr, dst: IpAddr, transport: Transport) -> String {
                 SocketAddr::new(dst, dst_port)
             )
         }
-        // What stands in for ports is none: of ICMP the identifier of an echo, type and code.
+        // ICMP has no ports in these fields, but the identifier of an echo, type and code.
         (1 | 58, id, kind) => {
             let code =
                 if kind & 0xff == 0 { String::new() } else { format!(" code {}", kind & 0xff) };
             let id = if id == 0 { String::new() } else { format!(" id {id}") };
             format!("{between} type {}{code}{id}", kind >> 8)
         }
-        // A number that names the flow: of ESP, of IPv6.
+        // A number that identifies the flow: of ESP or of IPv6.
         (_, high, low) => format!("{between} {high:04x}{low:04x}"),
     }
 }
 
-/// A host by its address, its prefix or the name of its list, as a table of hosts takes it.
+/// Formats a host by its address, its prefix or the name of its list, as accepted in tables of
+/// hosts.
 pub(crate) fn host(key: &HostKey, names: &Names) -> String {
     match *key {
         HostKey::V4(address) => {

@@ -1,4 +1,4 @@
-//! How much each flow and host sends, and how long its packets wait, while clients look.
+//! Counters and delays per flow and host, while clients are connected.
 
 use std::collections::HashMap;
 
@@ -11,23 +11,23 @@ use crate::stats::display;
 use crate::stats::histogram::Histogram;
 use crate::stats::tin_delays::Tins;
 
-/// Flows watched at once; packets of further flows are counted with none.
+/// Maximum number of flows watched; packets of further flows are counted with none.
 const FLOWS: usize = 1_024;
-/// How long one that is idle keeps its place from others, at most twice.
+/// Minimum time for which an idle entry is kept; at most twice as long.
 const IDLE: Nanos = Nanos(1_000_000_000);
 
-/// Where a packet is counted; with no flow or host where no place was free.
+/// Entries in which a packet is counted; `None` if no entry was free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     flow: Option<u16>,
     host: Option<u16>,
-    /// The account of its host, which is that of several where there are many.
+    /// Account of its host, which others share if there are many hosts.
     account: u16,
-    /// Whether none of its flow was held when it came, as far as its flow has a place.
+    /// True if no packet of its flow was held on arrival, if the flow has an entry.
     is_sparse: bool,
 }
 
-/// What is counted of a flow or a host.
+/// Counters of a flow or a host.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     pub(crate) name: String,
@@ -35,11 +35,11 @@ pub(crate) struct Tally {
     pub(crate) sent_packets: u64,
     pub(crate) queued_bytes: u64,
     pub(crate) queued_packets: u64,
-    /// By reason, as [`reasons`] names them.
+    /// By reason, in the order of [`reasons`].
     pub(crate) drops: [u64; REASONS],
-    /// Since the last look.
+    /// Delays since the last report.
     pub(crate) delays: Histogram,
-    /// Anything happened since idle ones were last looked for.
+    /// True if there was activity since idle entries were last removed.
     is_active: bool,
 }
 
@@ -58,36 +58,36 @@ impl Tally {
     }
 }
 
-/// The reasons of [`DropReason::ALL`], frames that the queue rejected, and frames that the device
-/// refused.
+/// Number of reasons: those of [`DropReason::ALL`], frames rejected by the queue, and frames
+/// refused by the device.
 const REASONS: usize = DropReason::COUNT + 2;
-/// The place of frames that the device refused in [`Tally::drops`].
+/// Index of frames refused by the device in [`Tally::drops`].
 const OF_DEVICE: usize = DropReason::COUNT + 1;
-/// The reason of frames that the device refused.
+/// Reason name of frames refused by the device.
 pub(crate) const DEVICE: &str = "device";
 
-/// The names of the reasons in [`Tally::drops`].
+/// Returns the names of the reasons in [`Tally::drops`].
 pub(crate) fn reasons() -> impl Iterator<Item = &'static str> + Clone {
     let of_queue = DropReason::ALL.iter().copied().map(DropReason::name);
     of_queue.chain([DropReason::Rejected.name(), DEVICE])
 }
 
-/// The place of a drop in [`Tally::drops`].
+/// Returns the index of a reason in [`Tally::drops`].
 fn reason_at(why: DropReason) -> usize {
     DropReason::ALL.iter().position(|&reason| reason == why).unwrap_or(DropReason::COUNT)
 }
 
-/// A fixed number of tallies by key. An idle tally gives its place back when a client looks, or
-/// when no place is left.
+/// A bounded number of tallies by key. Idle tallies are removed after a report, or when all are in
+/// use.
 #[derive(Debug)]
 struct Tallies<K> {
     places: HashMap<K, u16>,
-    /// As many as there have been at once.
+    /// Grows to the maximum number used at once.
     tallies: Vec<Option<Box<Tally>>>,
     free: Vec<u16>,
-    /// How many there may be at once.
+    /// Maximum number of tallies.
     most: usize,
-    /// When idle ones were last looked for.
+    /// Time at which idle ones were last removed.
     swept: Nanos,
 }
 
@@ -97,7 +97,7 @@ impl<K: core::hash::Hash + Eq> Tallies<K> {
         Self { places, tallies, free, most, swept: Nanos::ZERO }
     }
 
-    /// A place for one more.
+    /// Returns a free index.
     fn vacant(&mut self) -> Option<u16> {
         if self.places.len() >= self.most {
             return None;
@@ -133,7 +133,7 @@ impl<K: core::hash::Hash + Eq> Tallies<K> {
         self.tallies.iter().flatten().map(Box::as_ref)
     }
 
-    /// A look is over.
+    /// Resets what is counted per report.
     fn looked(&mut self, now: Nanos) {
         for tally in self.tallies.iter_mut().flatten() {
             tally.delays.clear();
@@ -141,7 +141,7 @@ impl<K: core::hash::Hash + Eq> Tallies<K> {
         self.sweep(now);
     }
 
-    /// Forgets those that have done nothing since the last time.
+    /// Removes those without activity since the last time.
     fn sweep(&mut self, now: Nanos) {
         let Self { places, tallies, free, swept, .. } = self;
         *swept = now;
@@ -158,10 +158,10 @@ impl<K: core::hash::Hash + Eq> Tallies<K> {
     }
 }
 
-/// What is watched.
+/// Level of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watched {
-    /// All packets as one.
+    /// All packets together.
     All,
     /// Each flow and each host too.
     Each,
@@ -170,25 +170,25 @@ pub(crate) enum Watched {
 /// A flow, and the key of the outer header if the flow is inside a tunnel.
 pub(crate) type Flow = (FlowKey, Option<FlowKey>);
 
-/// The tallies of one direction.
+/// Counters and delays of one direction.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// Without a place where none is watched singly.
+    /// Empty unless flows and hosts are watched individually.
     flows: Tallies<Flow>,
     hosts: Tallies<HostKey>,
-    /// Of hosts, since the start.
+    /// Counters of hosts since the start.
     accounts: Accounts,
-    /// Of all packets, since the start.
+    /// Delays of all packets since the start.
     total: Histogram,
-    /// Of all packets, since the last look.
+    /// Delays of all packets since the last report.
     recent: Histogram,
     tins: Tins,
-    /// Of hosts that are lists.
+    /// Names of hosts that are lists.
     names: Names,
 }
 
 impl Watch {
-    /// Watches `hosts` hosts at once.
+    /// Creates the counters, for at most `hosts` hosts at once.
     pub(crate) fn new(watched: Watched, hosts: u32, names: Names) -> Self {
         let each = watched == Watched::Each;
         let (flows, hosts) = if each { (FLOWS, hosts as usize) } else { (0, 0) };
@@ -203,7 +203,7 @@ impl Watch {
         }
     }
 
-    /// Hosts have these names from now on: those of lists and of prefixes may be others.
+    /// Sets the names of hosts: those of lists and prefixes may change.
     pub(crate) fn set_names(&mut self, names: Names) {
         for (host, &place) in &self.hosts.places {
             if let Some(tally) = &mut self.hosts.tallies[usize::from(place)] {
@@ -214,15 +214,15 @@ impl Watch {
         self.names = names;
     }
 
-    /// Watches `hosts` hosts at once from now on, if any is watched singly. Hosts beyond that
-    /// number stay as long as they are active.
+    /// Sets the maximum number of hosts, if hosts are watched individually. Excess hosts are kept
+    /// while they are active.
     pub(crate) fn set_hosts(&mut self, hosts: u32) {
         if self.hosts.most > 0 {
             self.hosts.most = hosts as usize;
         }
     }
 
-    /// A packet of this flow and this host on the LAN side comes in.
+    /// Counts an arriving packet of this flow and this host on the LAN side.
     pub(crate) fn arrived(&mut self, now: Nanos, flow: Flow, host: HostKey, bytes: u32) -> Place {
         let names = &self.names;
         let account = self.accounts.arrived(now, host, bytes, || display::host(&host, names));
@@ -236,7 +236,7 @@ impl Watch {
         Place { flow, host, account, is_sparse }
     }
 
-    /// The packet of this tin leaves at `now`, after it waited for `waited`.
+    /// Counts a packet of this tin that leaves at `now` after a delay of `waited`.
     pub(crate) fn sent(&mut self, now: Nanos, place: Place, tin: u8, bytes: u32, waited: Nanos) {
         self.tins.sent(now, tin, waited, place.is_sparse);
         self.total.add(waited.0);
@@ -250,12 +250,12 @@ impl Watch {
         }
     }
 
-    /// The packet does not leave.
+    /// Counts a packet that the queue dropped.
     pub(crate) fn dropped(&mut self, place: Place, bytes: u32, why: DropReason) {
         self.lost(place, bytes, reason_at(why));
     }
 
-    /// The packet left the queue, and the device refused it.
+    /// Counts a packet that the device refused.
     pub(crate) fn refused(&mut self, place: Place, bytes: u32) {
         self.lost(place, bytes, OF_DEVICE);
     }
@@ -276,32 +276,32 @@ impl Watch {
         self.hosts.all()
     }
 
-    /// The accounts of hosts since the start, those without a name first.
+    /// Returns the accounts of hosts since the start, that of unnamed hosts first.
     pub(crate) fn accounts(&self) -> &[Account] {
         self.accounts.all()
     }
 
-    /// The delays since the start.
+    /// Returns the delays since the start.
     pub(crate) fn total(&self) -> &Histogram {
         &self.total
     }
 
-    /// The delays since the last look.
+    /// Returns the delays since the last report.
     pub(crate) fn recent(&self) -> &Histogram {
         &self.recent
     }
 
-    /// The delays of tins.
+    /// Returns the delays of tins.
     pub(crate) fn tins(&self) -> &Tins {
         &self.tins
     }
 
-    /// There are other tins: their delays begin anew.
+    /// Resets the delays of tins after a change of the tins.
     pub(crate) fn forget_tins(&mut self) {
         self.tins = Tins::default();
     }
 
-    /// A client has looked: recent counts begin anew.
+    /// Resets what is counted per report.
     pub(crate) fn looked(&mut self, now: Nanos) {
         self.flows.looked(now);
         self.hosts.looked(now);
@@ -353,7 +353,7 @@ mod tests {
             .collect();
         let late = watch.arrived(Nanos(0), (key(60_000), None), key(1).src_host(), 60);
         assert_eq!(late.flow, None);
-        // All but one leave, which is active; a look later they are idle.
+        // All but one leave, which is active; one report later they are idle.
         for &place in places.iter().skip(1).chain([&late]) {
             watch.sent(Nanos(0), place, 0, 60, Nanos(1));
         }
@@ -368,8 +368,8 @@ mod tests {
         assert!(watch.arrived(Nanos(0), (key(60_000), None), key(1).src_host(), 60).flow.is_some());
     }
 
-    /// Goal: while no client looks, flows that have ended do not keep their places for good, and
-    /// nothing is looked through more often than once a second.
+    /// Goal: without clients, entries of ended flows are reused, and entries are searched at most
+    /// once a second.
     #[test]
     fn places_come_back_without_a_look() {
         let mut watch = Watch::new(Watched::Each, 256, Names::default());
@@ -382,7 +382,7 @@ mod tests {
         for port in 0..FLOWS as u16 {
             assert!(pass(at(5_000, port)));
         }
-        // All are found active by the first search, and all but one idle by the second.
+        // The first search finds all active, the second all but one idle.
         assert!(!pass(at(5_000, 60_000)));
         assert!(!pass(at(5_999, 60_000)) && pass(at(5_999, 7)));
         assert!(pass(at(6_000, 60_000)));

@@ -1,19 +1,19 @@
-//! Delays in buckets that grow with the delay: percentiles to within a sixteenth.
+//! Histogram of delays with logarithmic buckets: percentiles accurate to a sixteenth.
 
 use hdrhistogram::Histogram as Hdr;
 
-/// Below it, in nanoseconds, delays are alike: about a microsecond.
+/// Delays below this many nanoseconds, about a microsecond, share a bucket.
 const FIRST: u64 = 1 << FIRST_POWER;
-/// From here on delays are counted as one: above 2^36 ns, a minute.
+/// Delays from here on, above 2^36 ns or a minute, count as one.
 const LAST: u64 = (1 << LAST_POWER) + FIRST;
 const FIRST_POWER: u32 = 10;
 const LAST_POWER: u32 = 36;
 
-/// How many delays were how long.
+/// Histogram of delays.
 ///
-/// A bucket of the library's, with one significant digit, is at most a sixteenth as wide as its
-/// delays are long, or 1,024 ns wide. So a percentile is no less than the delay asked for, and more
-/// by less than that. It takes 3 kB, which are allocated once: to count a delay allocates nothing.
+/// A bucket of the underlying crate, with one significant digit, is at most a sixteenth as wide as
+/// its delays, or 1,024 ns wide. So a percentile is at least the true value, and exceeds it by less
+/// than that. It takes 3 kB, allocated once: counting allocates nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
     delays: Hdr<u64>,
@@ -32,7 +32,7 @@ impl Histogram {
         self.sum = self.sum.saturating_add(nanos);
     }
 
-    /// Forgets all delays.
+    /// Removes all delays.
     pub(crate) fn clear(&mut self) {
         if !self.delays.is_empty() {
             self.delays.reset();
@@ -44,19 +44,19 @@ impl Histogram {
         self.delays.len()
     }
 
-    /// All delays together, in nanoseconds.
+    /// Returns the sum of all delays in nanoseconds.
     pub(crate) fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// The delay that `percent` of a hundred delays do not exceed, in nanoseconds, as the end of
-    /// its bucket; `None` if none was counted.
+    /// Returns the delay that `percent` of a hundred delays do not exceed, in nanoseconds, as the
+    /// end of its bucket; `None` if none was counted.
     pub(crate) fn percentile(&self, percent: u32) -> Option<u64> {
         let quantile = f64::from(percent) / 100.0;
         (!self.delays.is_empty()).then(|| self.delays.value_at_quantile(quantile))
     }
 
-    /// How many delays were below each power of two, and that power in nanoseconds. Delays above
+    /// Returns for each power of two, in nanoseconds, the number of delays below it. Delays above
     /// the last are in none of them.
     pub(crate) fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         (FIRST_POWER..=LAST_POWER).map(|power| {
@@ -70,8 +70,8 @@ impl Histogram {
 mod tests {
     use super::*;
 
-    /// Goal: the error that is promised of a percentile. Method: single delays of every size,
-    /// between and beside powers of two.
+    /// Goal: a percentile has the promised accuracy. Method: single delays of every magnitude, at
+    /// and between powers of two.
     #[test]
     fn a_percentile_is_above_its_delay_by_less_than_a_sixteenth() {
         for shift in 0..36 {
@@ -108,7 +108,8 @@ mod tests {
         assert_eq!((histogram.count(), histogram.sum(), histogram.percentile(99)), (0, 0, None));
     }
 
-    /// Goal: what is true after an hour is true after a year, and of delays that end in no bucket.
+    /// Goal: bounds hold for counts of a year as for those of an hour, and delays beyond the last
+    /// bucket are counted in none.
     #[test]
     fn buckets_go_on_and_the_open_one_has_no_end() {
         let mut histogram = Histogram::new();

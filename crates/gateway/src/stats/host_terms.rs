@@ -1,4 +1,4 @@
-//! What the configuration says of hosts, as reports have it.
+//! Settings of hosts, as shown in reports.
 
 use std::collections::BTreeSet;
 
@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::config::hosts::Host;
 
-/// A list of addresses, or a host of which a table says something, or both.
+/// A list of addresses, a host in a table, or both.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HostTerms {
-    /// As a table takes it.
+    /// Name of the host as in the tables.
     pub(crate) host: String,
-    /// What is on the list, as it is written; empty if the host is no list.
+    /// Members of the list as written; empty if it is not a list.
     pub(crate) members: Vec<String>,
-    /// Null if nothing is said of it, and so on.
+    /// Null if not configured; so are the following ones.
     pub(crate) weight: Option<u32>,
     pub(crate) committed_bits_per_second: Option<u64>,
     pub(crate) ceil_bits_per_second: Option<u64>,
 }
 
 impl HostTerms {
-    /// Of all lists and all hosts of which a table says something, in the order of their kinds.
+    /// Returns the terms of all lists and of all hosts in tables, ordered by kind.
     pub(crate) fn all(config: &Config) -> Vec<Self> {
         let Config { lists, weights, rates, ceils, .. } = config;
         let mut hosts: BTreeSet<Host> = lists.keys().cloned().map(Host::Named).collect();

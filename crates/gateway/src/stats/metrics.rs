@@ -15,7 +15,7 @@ use crate::stats::report::{
 };
 use crate::stats::tin_delays::{TinDelays, Waits};
 
-/// A metric in the text format of Prometheus: what it is, and its values behind their labels.
+/// Writes a metric: its description, and its values after their labels.
 fn metric(
     text: &mut String,
     (name, kind, help): (&str, &str, &str),
@@ -23,13 +23,13 @@ fn metric(
 ) {
     let _ = writeln!(text, "# HELP freeboard_{name} {help}.\n# TYPE freeboard_{name} {kind}");
     for (labels, value) in values {
-        // As a word of the format: counts below 2^53 are written as they are.
+        // In the format's notation; counts below 2^53 are written exactly.
         let value = if value == f64::INFINITY { "+Inf".to_owned() } else { value.to_string() };
         let _ = writeln!(text, "freeboard_{name}{labels} {value}");
     }
 }
 
-/// The metrics of the program itself.
+/// Writes the metrics of the program itself.
 fn of_program(text: &mut String, up_for: Nanos, reloads: &Reloads) {
     let labels = format!(
         "{{version=\"{}\",format=\"{VERSION}\",arch=\"{}\"}}",
@@ -38,7 +38,7 @@ fn of_program(text: &mut String, up_for: Nanos, reloads: &Reloads) {
     );
     let about = ("build_info", "gauge", "Version of the program and of its JSON; always 1");
     metric(text, about, [(labels, 1.0)]);
-    let about = ("uptime_seconds", "gauge", "Time since the start");
+    let about = ("uptime_seconds", "gauge", "Seconds since the start");
     metric(text, about, [(String::new(), up_for.0 as f64 / 1e9)]);
     let about = ("config_reloads_total", "counter", "Times the configuration was read again");
     let counts = [("accepted", reloads.accepted), ("refused", reloads.refused)];
@@ -47,30 +47,30 @@ fn of_program(text: &mut String, up_for: Nanos, reloads: &Reloads) {
     let about = (
         "config_last_reload_successful",
         "gauge",
-        "Whether the configuration was accepted when it was last read",
+        "1 if the last reading of the configuration succeeded",
     );
     let is_good = reloads.is_last_accepted != Some(false);
     metric(text, about, [(String::new(), f64::from(u8::from(is_good)))]);
     let about = (
         "config_last_success_timestamp_seconds",
         "gauge",
-        "When the configuration in force was read",
+        "Unix time at which the current configuration was read",
     );
     metric(text, about, [(String::new(), reloads.read_at as f64)]);
 }
 
-/// How many flows and hosts hold packets.
+/// Writes the numbers of backlogged flows and hosts and of their activations.
 fn of_totals(text: &mut String, directions: &[(&Direction, u64)]) {
     let of = |(direction, _): &(&Direction, u64)| {
         Some((direction.heading().name(), TotalsReport::of(direction)?))
     };
     let totals: Vec<(&str, TotalsReport)> = directions.iter().filter_map(of).collect();
-    let about = ("queued_hosts", "gauge", "Hosts on the LAN side that hold packets");
+    let about = ("queued_hosts", "gauge", "Hosts on the LAN side with queued packets");
     let hosts = totals
         .iter()
         .map(|(heading, totals)| (format!("{{direction=\"{heading}\"}}"), totals.hosts.into()));
     metric(text, about, hosts);
-    let about = ("queued_flows", "gauge", "Flows that hold packets, by kind");
+    let about = ("queued_flows", "gauge", "Flows with queued packets, by kind");
     let flows = totals.iter().flat_map(|(heading, totals)| {
         [("sparse", totals.sparse_flows), ("bulk", totals.bulk_flows)].map(|(kind, count)| {
             (format!("{{direction=\"{heading}\",kind=\"{kind}\"}}"), count.into())
@@ -82,7 +82,7 @@ fn of_totals(text: &mut String, directions: &[(&Direction, u64)]) {
         (
             "unresponsive_flows",
             "gauge",
-            "Flows that hold packets and do not react to drops",
+            "Flows with queued packets that do not react to drops",
             |of| of.unresponsive_flows.into(),
         ),
         ("flow_activations_total", "counter", "Times a flow became backlogged", |of| {
@@ -91,7 +91,7 @@ fn of_totals(text: &mut String, directions: &[(&Direction, u64)]) {
         (
             "new_flows_total",
             "counter",
-            "Times a flow became backlogged where another was before",
+            "Times a flow became backlogged in a queue last used by another flow or by none",
             |of| of.new_flows,
         ),
         (
@@ -103,7 +103,7 @@ fn of_totals(text: &mut String, directions: &[(&Direction, u64)]) {
         (
             "new_hosts_total",
             "counter",
-            "Times a host on the LAN side became backlogged where another was before",
+            "Times a host on the LAN side became backlogged in an entry last used by another host or by none",
             |of| of.new_hosts,
         ),
     ];
@@ -115,17 +115,19 @@ fn of_totals(text: &mut String, directions: &[(&Direction, u64)]) {
     }
 }
 
-/// The metrics of tins.
+/// Writes the metrics of tins.
 fn of_tins(text: &mut String, directions: &[(&Direction, u64)]) {
     type Value = fn(&TinReport) -> u64;
     let all: [(&str, &str, &str, Value); 5] = [
         ("tin_sent_packets_total", "counter", "Frames sent, by tin", |tin| tin.sent),
         ("tin_sent_bytes_total", "counter", "Bytes sent, by tin", |tin| tin.sent_bytes),
-        ("tin_marked_packets_total", "counter", "Packets marked here, by tin", |tin| tin.marked),
+        ("tin_marked_packets_total", "counter", "Packets marked by this queue, by tin", |tin| {
+            tin.marked
+        }),
         (
             "tin_dropped_packets_total",
             "counter",
-            "Frames that came to the queue and were not sent, by tin",
+            "Frames dropped on arrival or from the queue, by tin",
             |tin| tin.dropped,
         ),
         ("tin_queued_bytes", "gauge", "Bytes queued, by tin", |tin| tin.queued_bytes),
@@ -146,7 +148,7 @@ fn of_tins(text: &mut String, directions: &[(&Direction, u64)]) {
     of_tin_delays(text, directions);
 }
 
-/// What is in force for tins, and how long their packets waited.
+/// Writes the thresholds, targets and delays of tins.
 fn of_tin_delays(text: &mut String, directions: &[(&Direction, u64)]) {
     let tins = || {
         directions.iter().flat_map(|&(direction, _)| {
@@ -163,14 +165,14 @@ fn of_tin_delays(text: &mut String, directions: &[(&Direction, u64)]) {
     let about = (
         "tin_threshold_bytes_per_second",
         "gauge",
-        "The rate within which a tin goes before those below it",
+        "Rate up to which a tin is served before those below it",
     );
     let rate = |(labels, direction, number): (String, &Direction, u8)| {
         let bits = direction.tin_terms(number).0.as_bits_per_second();
         (labels, bits.map_or(f64::INFINITY, |bits| bits as f64 / 8.0))
     };
     metric(text, about, tins().map(rate));
-    let about = ("tin_target_seconds", "gauge", "The target of the AQM, by tin");
+    let about = ("tin_target_seconds", "gauge", "AQM target, by tin");
     let target = |(labels, direction, number): (String, &Direction, u8)| {
         Some((labels, direction.tin_terms(number).1?.0 as f64 / 1e9))
     };
@@ -189,7 +191,7 @@ fn of_tin_delays(text: &mut String, directions: &[(&Direction, u64)]) {
         ("tin_delay_seconds", "Time from arrival to departure, by tin", |of| of.total),
         (
             "tin_sparse_delay_seconds",
-            "The same of packets before which none of their flow waited",
+            "Time from arrival to departure of packets that found the queue of their flow empty, by tin",
             |of| of.total_sparse,
         ),
     ];
@@ -203,23 +205,23 @@ fn of_tin_delays(text: &mut String, directions: &[(&Direction, u64)]) {
     }
 }
 
-/// The metrics of rates that follow the line.
+/// Writes the metrics of autorate.
 fn of_following(text: &mut String, directions: &[(&Direction, u64)], following: &Following) {
     type Value = fn(&Followed) -> Option<f64>;
     let all: [(&str, &str, Value); 5] = [
-        ("autorate_min_bytes_per_second", "The least rate that follows the line", |of| {
+        ("autorate_min_bytes_per_second", "Minimum rate of autorate", |of| {
             Some(of.min_bits_per_second as f64 / 8.0)
         }),
-        ("autorate_max_bytes_per_second", "The greatest rate that follows the line", |of| {
+        ("autorate_max_bytes_per_second", "Maximum rate of autorate", |of| {
             Some(of.max_bits_per_second as f64 / 8.0)
         }),
-        ("autorate_arrivals_bytes_per_second", "What arrivals tell of the line", |of| {
+        ("autorate_arrivals_bytes_per_second", "Rate of the link estimated from arrivals", |of| {
             of.arrivals_bits_per_second.map(|bits| bits as f64 / 8.0)
         }),
         ("autorate_baseline_seconds", "Delay of the path without a queue", |of| {
             of.baseline_ms.map(|millis| millis / 1e3)
         }),
-        ("autorate_is_below_min", "Whether the link gives less than the least rate", |of| {
+        ("autorate_is_below_min", "1 if the link is slower than the minimum rate", |of| {
             Some(u8::from(of.is_below_min).into())
         }),
     ];
@@ -230,7 +232,7 @@ fn of_following(text: &mut String, directions: &[(&Direction, u64)], following: 
             Some((direction.heading().name(), following.report(at, direction)?))
         })
         .collect();
-    let about = ("autorate_info", "gauge", "What the last decision about the rate was; always 1");
+    let about = ("autorate_info", "gauge", "State of the last autorate decision; always 1");
     let info = |(name, of): &(&str, Followed)| {
         (format!("{{direction=\"{name}\",state=\"{}\"}}", of.state), 1.0)
     };
@@ -244,12 +246,11 @@ fn of_following(text: &mut String, directions: &[(&Direction, u64)], following: 
     let count = |of: fn(&Reflected) -> u64| {
         reflected.iter().map(move |all| (String::new(), of(all) as f64))
     };
-    let about =
-        ("autorate_requests_total", "counter", "Requests sent for an echo or for timestamps");
+    let about = ("autorate_requests_total", "counter", "ICMP echo and timestamp requests sent");
     metric(text, about, count(|of| of.requests));
-    let about = ("autorate_answers_total", "counter", "Requests answered");
+    let about = ("autorate_answers_total", "counter", "ICMP requests answered");
     metric(text, about, count(|of| of.answers));
-    let about = ("autorate_delay_seconds", "gauge", "How long the last answer took");
+    let about = ("autorate_delay_seconds", "gauge", "Delay of the last answer");
     let delay = reflected.iter().filter_map(|of| {
         let labels = format!("{{reflector=\"{}\"}}", of.address);
         Some((labels, of.delay_ms? / 1e3))
@@ -257,7 +258,7 @@ fn of_following(text: &mut String, directions: &[(&Direction, u64)], following: 
     metric(text, about, delay);
 }
 
-/// The metrics of hosts on the LAN side.
+/// Writes the metrics of hosts on the LAN side.
 fn of_hosts(text: &mut String, directions: &[(&Direction, u64)]) {
     type Value = fn(&Account) -> u64;
     let all: [(&str, &str, &str, Value); 4] = [
@@ -266,7 +267,7 @@ fn of_hosts(text: &mut String, directions: &[(&Direction, u64)]) {
         (
             "host_dropped_packets_total",
             "counter",
-            "Frames that came to the queue and were not sent, by host",
+            "Frames dropped on arrival or from the queue, by host",
             |a| a.dropped_packets,
         ),
         ("host_queued_bytes", "gauge", "Bytes queued, by host", |a| a.queued_bytes),
@@ -284,7 +285,7 @@ fn of_hosts(text: &mut String, directions: &[(&Direction, u64)]) {
     }
 }
 
-/// How a direction is configured, as labels.
+/// Returns the configuration of a direction as labels.
 fn info(direction: &Direction) -> String {
     let (share, treatment) = (&direction.plan().share, &direction.plan().treatment);
     let switch = |is_on| Switch::of(is_on).word().to_owned();
@@ -304,14 +305,14 @@ fn info(direction: &Direction) -> String {
         ("split_gso", switch(treatment.splits_gso)),
         ("ingress", switch(treatment.is_ingress)),
         ("hosts_across_tins", switch(treatment.hosts_across_tins)),
-        ("link", direction.link().to_string()),
+        ("framing", direction.link().to_string()),
         ("catch_up", treatment.late.word()),
     ];
     let labels = labels.map(|(name, value)| format!("{name}=\"{value}\""));
     format!("{{{}}}", labels.join(","))
 }
 
-/// The metrics of both directions, in the text format of Prometheus 0.0.4.
+/// Returns the metrics of both directions, in the text format of Prometheus 0.0.4.
 pub(crate) fn metrics(
     up_for: Nanos,
     reloads: &Reloads,
@@ -327,47 +328,43 @@ pub(crate) fn metrics(
         (
             "marked_packets_total",
             "counter",
-            "Packets marked with congestion experienced here",
+            "Packets marked congestion experienced by this queue",
             |d, _| d.counters().marked + d.outside().marked_before,
         ),
         (
             "came_marked_packets_total",
             "counter",
-            "Packets queued that came marked with congestion experienced",
+            "Packets queued that were already marked congestion experienced",
             |d, _| d.counters().came_marked + d.outside().came_marked_before,
         ),
+        ("washed_packets_total", "counter", "Frames whose code point was cleared", |d, _| {
+            d.outside().washed
+        }),
         (
-            "washed_packets_total",
+            "segmented_frames_total",
             "counter",
-            "Frames that came with a code point that was cleared",
-            |d, _| d.outside().washed,
-        ),
-        (
-            "cut_frames_total",
-            "counter",
-            "Frames of several packets that were cut when they came",
+            "Frames of several packets that were segmented on arrival",
             |d, _| d.outside().cut,
         ),
         (
             "overrun_packets_total",
             "counter",
-            "Frames lost in the kernel before they were received",
+            "Frames dropped by the kernel before they were received",
             |_, o| o,
         ),
         ("merged_bytes_total", "counter", "Bytes of frames dropped as merged", |d, _| {
             d.outside().merged_bytes
         }),
-        ("queued_packets", "gauge", "Frames held", |d, _| d.held()),
+        ("queued_packets", "gauge", "Frames queued or waiting for the device", |d, _| d.held()),
         ("queued_bytes", "gauge", "Bytes queued", |d, _| d.queued_bytes()),
-        ("limit_packets", "gauge", "The most frames that may be queued", |d, _| {
-            d.limits().packets.into()
-        }),
-        ("limit_bytes", "gauge", "The most bytes that may be queued", |d, _| {
-            d.limits().bytes.into()
-        }),
-        ("unaccounted_packets", "gauge", "Frames of which nothing is known: zero", |d, _| {
-            d.unaccounted().unsigned_abs()
-        }),
+        ("limit_packets", "gauge", "Limit of queued frames", |d, _| d.limits().packets.into()),
+        ("limit_bytes", "gauge", "Limit of queued bytes", |d, _| d.limits().bytes.into()),
+        (
+            "unaccounted_packets",
+            "gauge",
+            "Received frames minus frames sent, dropped or held; 0 unless there is a bug",
+            |d, _| d.unaccounted().unsigned_abs(),
+        ),
     ];
     let mut text = String::new();
     of_program(&mut text, up_for, reloads);
@@ -377,9 +374,9 @@ pub(crate) fn metrics(
         let bits = direction.plan().rate.as_bits_per_second();
         (labels(direction), bits.map_or(f64::INFINITY, |bits| bits as f64 / 8.0))
     });
-    let about = ("rate_bytes_per_second", "gauge", "The rate in force");
+    let about = ("rate_bytes_per_second", "gauge", "Current rate");
     metric(&mut text, about, rates);
-    let about = ("queue_info", "gauge", "How the direction is configured; always 1");
+    let about = ("queue_info", "gauge", "Configuration of the direction; always 1");
     metric(&mut text, about, directions.iter().map(|(direction, _)| (info(direction), 1.0)));
     for (name, kind, help, value) in simple {
         let value = |&(direction, overruns): &(&Direction, u64)| {
@@ -394,10 +391,7 @@ pub(crate) fn metrics(
     metric(&mut text, about, nat.map(|count| (String::new(), count as f64)));
     of_hosts(&mut text, directions);
     let name = "freeboard_dropped_packets_total";
-    let _ = writeln!(
-        text,
-        "# HELP {name} Frames that were not sent, by reason.\n# TYPE {name} counter"
-    );
+    let _ = writeln!(text, "# HELP {name} Frames dropped, by reason.\n# TYPE {name} counter");
     for &(direction, _) in directions {
         for (why, count) in drops(direction) {
             let heading = direction.heading().name();

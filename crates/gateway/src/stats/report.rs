@@ -1,4 +1,4 @@
-//! What the gateway says of itself, as JSON to each client and at the end.
+//! Reports as JSON, sent to each client and printed at the end.
 
 use freeboard::sched_core::{DropReason, Nanos};
 use freeboard::{AckFilter, FlowTotals, Tin, TinCounters};
@@ -14,17 +14,17 @@ use crate::stats::histogram::Histogram;
 use crate::stats::host_terms::HostTerms;
 use crate::stats::tin_delays::TinDelays;
 
-/// Of the format of reports, which `docs/guide/metrics.md` describes.
+/// Of the format of reports, which `docs/guide/statistics.md` describes.
 pub(super) const VERSION: u32 = 1;
 
-/// What has become of changes of the configuration.
+/// Outcome of configuration reloads.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Reloads {
     pub(crate) accepted: u64,
     pub(crate) refused: u64,
-    /// None before the first.
+    /// `None` before the first.
     pub(crate) is_last_accepted: Option<bool>,
-    /// When the configuration in force was read, in seconds of Unix time.
+    /// Unix time in seconds at which the current configuration was read.
     #[serde(skip)]
     pub(super) read_at: u64,
 }
@@ -36,12 +36,12 @@ impl Default for Reloads {
 }
 
 impl Reloads {
-    /// None yet: the configuration in force is that of the start, which is now.
+    /// Creates the counters at the start of the gateway, which counts as the time of reading.
     pub(crate) fn new() -> Self {
         Self { accepted: 0, refused: 0, is_last_accepted: None, read_at: unix_time() }
     }
 
-    /// Counts one.
+    /// Counts a reload.
     pub(crate) fn count(&mut self, is_accepted: bool) {
         self.is_last_accepted = Some(is_accepted);
         if is_accepted {
@@ -58,59 +58,58 @@ fn unix_time() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
-/// The state of both directions at one instant.
+/// State of both directions at one time.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
-    /// Of this format.
+    /// Version of the format.
     #[serde(default)]
     pub(crate) version: u32,
-    /// The version of the program.
+    /// Version of the program.
     #[serde(default)]
     pub(crate) program: String,
-    /// Seconds since the gateway was started.
+    /// Seconds since the start of the gateway.
     pub(crate) seconds: f64,
     #[serde(default)]
     pub(crate) reloads: Reloads,
-    /// Of the answers that rates follow; null if none do.
+    /// Replies that autorate uses; null without autorate by delay.
     #[serde(default)]
     pub(crate) reflector: Option<Reflected>,
-    /// Connections that are known to be translated; null if hosts behind a translation are not
-    /// looked for.
+    /// Number of known translated connections; null without `--nat`.
     #[serde(default)]
     pub(crate) nat: Option<u64>,
-    /// What is set for lists and single hosts, in both directions.
+    /// Settings of lists and single hosts, in both directions.
     #[serde(default)]
     pub(crate) host_terms: Vec<HostTerms>,
     pub(crate) directions: Vec<DirectionReport>,
 }
 
-/// The one that answers echo requests.
+/// The current reflector.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Reflected {
     pub(crate) address: String,
-    /// Of the last answer.
+    /// Delay of the last reply.
     pub(crate) delay_ms: Option<f64>,
     pub(crate) requests: u64,
     pub(crate) answers: u64,
 }
 
-/// How the rate of a direction follows the line.
+/// Autorate state of a direction.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Followed {
-    /// What the last decision was.
+    /// State after the last decision.
     pub(crate) state: String,
     pub(crate) min_bits_per_second: u64,
     pub(crate) max_bits_per_second: u64,
-    /// What arrivals tell of the line, if they are followed.
+    /// Estimate of the link's rate from arrivals, if enabled.
     pub(crate) arrivals_bits_per_second: Option<u64>,
-    /// The delay of the path without a queue, as far as it is known.
+    /// Delay of the path without a queue, if known.
     pub(crate) baseline_ms: Option<f64>,
-    /// Whether the link gives less than the least rate.
+    /// True if the link is slower than the minimum rate.
     #[serde(default)]
     pub(crate) is_below_min: bool,
 }
 
-/// The state of one direction. Packets and bytes are counted since the start, delays since the last
+/// State of one direction. Packets and bytes are counted since the start, delays since the last
 /// report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct DirectionReport {
@@ -118,56 +117,56 @@ pub(crate) struct DirectionReport {
     pub(crate) rate: String,
     #[serde(default)]
     pub(crate) rate_bits_per_second: Option<u64>,
-    /// How the rate follows the line; null if it does not.
+    /// Autorate state; null without autorate.
     #[serde(default)]
     pub(crate) autorate: Option<Followed>,
     pub(crate) queue: String,
     pub(crate) hosts: String,
-    /// What tells hosts apart.
+    /// Host identity.
     #[serde(default)]
     pub(crate) host_by: String,
     #[serde(default)]
     pub(crate) aqm: String,
-    /// Whether packets with ECT(1) are marked above a shallow threshold.
+    /// True if packets with ECT(1) are marked above a shallow threshold.
     #[serde(default)]
     pub(crate) l4s: bool,
-    /// The round-trip time that the AQM is set for, as it is configured.
+    /// Round-trip time that the AQM is set for, as configured.
     #[serde(default)]
     pub(crate) rtt: String,
-    /// Which header names the tin, where there are several.
+    /// Header field that selects the tin, if there are several.
     #[serde(default)]
     pub(crate) tin_by: String,
-    /// Which bits of a mark name the tin; empty if none do.
+    /// Bits of the firewall mark that select the tin; empty if there are none.
     #[serde(default)]
     pub(crate) fwmark: String,
-    /// How much of waiting acknowledgements is dropped; empty if nothing is.
+    /// Mode of the ACK filter; empty if off.
     #[serde(default)]
     pub(crate) ack_filter: String,
-    /// Whether frames leave without their code points.
+    /// True if code points are cleared.
     #[serde(default)]
     pub(crate) wash: bool,
-    /// Whether the line is charged what is dropped.
+    /// True if the shaper is charged for drops.
     #[serde(default)]
     pub(crate) ingress: bool,
-    /// Whether frames of several packets are cut when they come.
+    /// True if frames of several packets are segmented on arrival.
     #[serde(default)]
     pub(crate) split_gso: bool,
-    /// Whether a host has one share in all tins together.
+    /// True if a host has one share across all tins.
     #[serde(default)]
     pub(crate) hosts_across_tins: bool,
-    /// What a packet is on the wire.
+    /// Framing of the link.
     #[serde(default)]
-    pub(crate) link: String,
-    /// The most frames that may be queued.
+    pub(crate) framing: String,
+    /// Limit of queued frames.
     #[serde(default)]
     pub(crate) limit_packets: u32,
-    /// Their bytes.
+    /// Limit of queued bytes.
     #[serde(default)]
     pub(crate) limit_bytes: u32,
-    /// What the buffers of queued frames may take; null if nothing is said of that.
+    /// Limit of the buffers of queued frames; null without `--memory-limit`.
     #[serde(default)]
     pub(crate) memory_limit_bytes: Option<u32>,
-    /// How late a timer may be without the line losing time.
+    /// Catch-up after a late timer.
     #[serde(default)]
     pub(crate) catch_up: String,
     pub(crate) received: u64,
@@ -175,40 +174,39 @@ pub(crate) struct DirectionReport {
     pub(crate) sent_bytes: u64,
     pub(crate) queued: u64,
     pub(crate) queued_bytes: u64,
-    /// Marked here: those that came with a mark are not in it.
+    /// Packets marked by this queue, without those that arrived with a mark.
     pub(crate) marked: u64,
-    /// Accepted with a mark that was set before.
+    /// Packets accepted that arrived with a mark.
     #[serde(default)]
     pub(crate) came_marked: u64,
-    /// Came with a code point that was cleared.
+    /// Frames whose code point was cleared.
     #[serde(default)]
     pub(crate) washed: u64,
-    /// Frames of several packets that were cut; each packet is one that was received.
+    /// Frames of several packets that were segmented; each packet counts as received.
     #[serde(default)]
-    pub(crate) cut: u64,
-    /// By reason, those that are not zero.
+    pub(crate) segmented: u64,
+    /// By reason, without zeros.
     pub(crate) drops: Vec<(String, u64)>,
-    /// Of frames that were dropped as merged.
+    /// Bytes of frames dropped as merged.
     #[serde(default)]
     pub(crate) merged_bytes: u64,
-    /// Received less all that is known: zero.
+    /// Received frames minus all that are accounted for: zero.
     pub(crate) unaccounted: i64,
-    /// Thrown away by the kernel before they were received.
+    /// Frames dropped by the kernel before they were received.
     pub(crate) overruns: u64,
     pub(crate) delay: Delay,
-    /// Where the queue knows flows and hosts.
+    /// If the queue knows flows and hosts.
     #[serde(default)]
     pub(crate) totals: Option<TotalsReport>,
-    /// Where there are several, as marks number them.
+    /// If there are several tins, in mark order.
     #[serde(default)]
     pub(crate) tins: Vec<TinReport>,
-    /// The hosts that hold or send most come first.
+    /// Hosts in descending order of queued and sent bytes.
     pub(crate) hosts_seen: Vec<HostOrFlow>,
     pub(crate) flows_seen: Vec<HostOrFlow>,
 }
 
-/// How many flows and hosts hold packets, and how often flows and hosts have become backlogged in
-/// the present queue.
+/// Numbers of flows and hosts with queued packets, and of activations in the current queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TotalsReport {
     pub(crate) hosts: u32,
@@ -247,7 +245,7 @@ impl TotalsReport {
     }
 }
 
-/// A class of a direction. Counts are those of the present queue.
+/// State of a tin. Counters are those of the current queue.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TinReport {
     pub(crate) name: String,
@@ -257,23 +255,23 @@ pub(crate) struct TinReport {
     pub(crate) queued_bytes: u64,
     pub(crate) marked: u64,
     pub(crate) dropped: u64,
-    /// Within this rate it goes before the tins below it; null on a line without a rate.
+    /// Rate up to which it is served before the tins below it; null for a link without a rate.
     #[serde(default)]
     pub(crate) threshold_bits_per_second: Option<u64>,
-    /// Of the AQM; null without one.
+    /// Target of the AQM; null without one.
     #[serde(default)]
     pub(crate) target_ms: Option<f64>,
-    /// Since the last report.
+    /// Delays since the last report.
     #[serde(default)]
     pub(crate) delay: TinDelay,
 }
 
-/// How long packets of a tin waited, in milliseconds; null if there was none.
+/// Delays of a tin's packets in milliseconds; null without packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TinDelay {
     pub(crate) peak_ms: Option<f64>,
     pub(crate) average_ms: Option<f64>,
-    /// The average of packets before which none of their flow waited.
+    /// Average for packets that found the queue of their flow empty.
     pub(crate) sparse_ms: Option<f64>,
 }
 
@@ -309,7 +307,7 @@ impl TinReport {
     }
 }
 
-/// A host or a flow.
+/// State of a host or a flow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct HostOrFlow {
     pub(crate) name: String,
@@ -321,7 +319,7 @@ pub(crate) struct HostOrFlow {
     pub(crate) delay: Delay,
 }
 
-/// How long packets waited, in milliseconds; nothing if there was none.
+/// Delays in milliseconds; null without packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Delay {
     pub(crate) p50_ms: Option<f64>,
@@ -364,7 +362,7 @@ impl Report {
         }
     }
 
-    /// A line.
+    /// Returns the report as one line of JSON.
     pub(crate) fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default() + "\n"
     }
@@ -395,7 +393,7 @@ impl DirectionReport {
             ingress: plan.treatment.is_ingress,
             split_gso: plan.treatment.splits_gso,
             hosts_across_tins: plan.treatment.hosts_across_tins,
-            link: direction.link().to_string(),
+            framing: direction.link().to_string(),
             limit_packets: direction.limits().packets,
             limit_bytes: direction.limits().bytes,
             memory_limit_bytes: plan.treatment.memory_limit,
@@ -408,7 +406,7 @@ impl DirectionReport {
             marked: direction.counters().marked + outside.marked_before,
             came_marked: direction.counters().came_marked + outside.came_marked_before,
             washed: outside.washed,
-            cut: outside.cut,
+            segmented: outside.cut,
             drops: drops(direction).into_iter().filter(|(_, count)| *count > 0).collect(),
             merged_bytes: outside.merged_bytes,
             unaccounted: direction.unaccounted(),
@@ -422,7 +420,7 @@ impl DirectionReport {
     }
 }
 
-/// All reasons for which frames of a direction did not leave, and how many.
+/// Returns the drops of a direction by reason.
 pub(crate) fn drops(direction: &Direction) -> Vec<(String, u64)> {
     let (counters, outside) = (direction.counters(), direction.outside());
     let before = outside.lost_before;
@@ -431,7 +429,7 @@ pub(crate) fn drops(direction: &Direction) -> Vec<(String, u64)> {
         .filter(|(why, _)| *why != DropReason::Drained)
         .map(|(why, before)| (why.name().to_owned(), counters.dropped_for(why).packets + before))
         .collect();
-    // What was drained was found no room for in another queue.
+    // Drained packets are those that did not fit into the queue that replaced theirs.
     let drained = counters.dropped_for(DropReason::Drained).packets;
     for (name, count) in [
         ("rejected", counters.rejected.packets + drained + before.rejected),
@@ -446,7 +444,7 @@ pub(crate) fn drops(direction: &Direction) -> Vec<(String, u64)> {
     drops
 }
 
-/// The most that are listed.
+/// Maximum number of hosts and of flows listed.
 const LISTED: usize = 64;
 
 fn hosts_or_flows<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Vec<HostOrFlow> {
@@ -468,12 +466,12 @@ fn hosts_or_flows<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Vec<HostOrFlo
     all.into_iter().take(LISTED).map(shown).collect()
 }
 
-/// Which bits of a mark name the tin; empty where none do, or where there is one tin.
+/// Formats the bits of the mark that select the tin; empty without such bits or with a single tin.
 pub(super) fn fwmark_word(treatment: Treatment) -> String {
     treatment.tins.map_or(String::new(), |_| handling::fwmark_word(treatment.fwmark))
 }
 
-/// Which header names the tin; empty where there is one tin.
+/// Formats the header field that selects the tin; empty with a single tin.
 pub(super) fn tin_by_word(treatment: Treatment) -> String {
     treatment.tins.map_or("", |_| treatment.tin_by.word()).to_owned()
 }

@@ -1,4 +1,4 @@
-//! Clients: statistics on a Unix socket, metrics over HTTP. No packet waits for a slow client.
+//! Serves statistics on a Unix socket and metrics over HTTP. No packet waits for a slow client.
 
 use core::net::SocketAddr;
 use std::io::{self, Read, Write};
@@ -12,14 +12,14 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 
-/// The most clients at one time, of each kind.
+/// Maximum number of clients of each kind.
 const MOST: usize = 16;
-/// A client that has this many bytes unread is cut off.
+/// Maximum number of unread bytes; a client with more is disconnected.
 const UNREAD: usize = 1 << 20;
-/// The longest request.
+/// Maximum length of a request.
 const REQUEST: usize = 8_192;
 
-/// A Unix socket on which every client is told each report.
+/// Unix socket on which every client receives each report.
 #[derive(Debug)]
 pub(crate) struct Stats {
     listener: UnixListener,
@@ -32,9 +32,9 @@ struct Client<S> {
     stream: S,
     unsent: Vec<u8>,
     request: Vec<u8>,
-    /// The client says no more, and may still listen.
+    /// True if the client has closed its sending side; it may still read.
     has_said_all: bool,
-    /// The client has been sent a report.
+    /// True if the client has been sent a report.
     is_told: bool,
 }
 
@@ -49,7 +49,7 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    /// Sends what the client takes; false if it has gone.
+    /// Sends what the client accepts; returns false if it has disconnected.
     fn send(&mut self) -> bool {
         while !self.unsent.is_empty() {
             match self.stream.write(&self.unsent) {
@@ -63,7 +63,7 @@ impl<S: Read + Write> Client<S> {
         self.unsent.len() <= UNREAD
     }
 
-    /// Reads what the client says; false if it has gone, or says too much.
+    /// Reads what the client sends; returns false if it has disconnected or sends too much.
     fn receive(&mut self) -> bool {
         let mut room = [0; 1_024];
         loop {
@@ -85,12 +85,12 @@ impl<S: Read + Write> Client<S> {
     }
 }
 
-/// A client waits for which the system has no descriptor or no memory. The client keeps waiting,
-/// and the listener says so again at once: no client may be accepted for a while.
+/// The system has no descriptor or memory for a waiting client. The client keeps waiting and the
+/// listening socket stays readable, so no client should be accepted for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exhausted;
 
-/// Gives `take` the clients that have come, so few at a time that frames do not wait for long.
+/// Passes waiting clients to `take`, at most [`MOST`], so that frames do not wait long.
 fn accept_from<T>(
     mut accept: impl FnMut() -> io::Result<T>,
     mut take: impl FnMut(T),
@@ -100,7 +100,7 @@ fn accept_from<T>(
             Ok(come) => take(come),
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock => return Ok(()),
-                // The client has gone again.
+                // The client has disconnected already.
                 io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
                 _ => return Err(Exhausted),
             },
@@ -109,13 +109,13 @@ fn accept_from<T>(
     Ok(())
 }
 
-/// Whether the other end neither says nor hears anything any more.
+/// Returns true if the other end has closed both directions.
 fn has_gone(stream: &UnixStream) -> bool {
     let mut end = [PollFd::new(stream.as_fd(), PollFlags::empty())];
     poll(&mut end, PollTimeout::ZERO) == Ok(1)
 }
 
-/// Whether a program listens at `path`, without waiting for an answer.
+/// Connects to `path` without waiting, to find out if a program listens there.
 fn knock(path: &Path) -> nix::Result<()> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
@@ -123,18 +123,18 @@ fn knock(path: &Path) -> nix::Result<()> {
 }
 
 impl Stats {
-    /// Listens at `path`; a socket at which no program listens is replaced.
+    /// Listens at `path`; a socket without a listening program is replaced.
     pub(crate) fn listen(path: &Path) -> Result<Self, String> {
         let named = |why: &str| format!("--stats {}: {why}", path.display());
         if let Ok(there) = std::fs::symlink_metadata(path) {
             if !there.file_type().is_socket() {
-                return Err(named("there is a file that is no socket"));
+                return Err(named("the file exists and is not a socket"));
             }
             match knock(path) {
                 Err(Errno::ECONNREFUSED) => {}
-                // Full of clients that wait, or a socket of another kind.
+                // The backlog is full, or the socket has another type.
                 Ok(()) | Err(Errno::EAGAIN | Errno::EPROTOTYPE) => {
-                    return Err(named("a program listens there"));
+                    return Err(named("another program listens there"));
                 }
                 Err(error) => return Err(named(error.desc())),
             }
@@ -147,13 +147,13 @@ impl Stats {
         Ok(Self { listener, path: path.to_owned(), clients: Vec::new() })
     }
 
-    /// Takes in the clients that have come.
+    /// Accepts waiting clients.
     pub(crate) fn accept(&mut self) -> Result<(), Exhausted> {
         let Self { listener, clients, .. } = self;
         accept_from(
             || listener.accept(),
             |(stream, _)| {
-                // A client that is gone would be missed at the next report only.
+                // Disconnected clients would be noticed at the next report only.
                 if clients.len() == MOST {
                     clients.retain(|client| !has_gone(&client.stream));
                 }
@@ -168,17 +168,17 @@ impl Stats {
         !self.clients.is_empty()
     }
 
-    /// Tells all clients a line.
+    /// Sends a line to all clients.
     pub(crate) fn tell(&mut self, line: &str) {
         self.tell_those(line, |_| true);
     }
 
-    /// Whether a client has not been told anything yet.
+    /// Returns true if a client has not been sent a report yet.
     pub(crate) fn has_newcomers(&self) -> bool {
         self.clients.iter().any(|client| !client.is_told)
     }
 
-    /// Sends a line to the clients that have had none yet.
+    /// Sends a line to the clients that have not been sent one yet.
     pub(crate) fn greet(&mut self, line: &str) {
         self.tell_those(line, |client| !client.is_told);
     }
@@ -203,12 +203,12 @@ impl AsFd for Stats {
 
 impl Drop for Stats {
     fn drop(&mut self) {
-        // The user that runs the gateway may not be allowed to; the next start replaces it.
+        // Fails if the gateway's user may not remove it; the next start replaces it.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// A listener that answers every HTTP request for `/metrics`.
+/// Listening socket that answers HTTP requests for `/metrics`.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     listener: TcpListener,
@@ -223,7 +223,7 @@ impl Metrics {
         Ok(Self { listener, clients: Vec::new() })
     }
 
-    /// Takes in the clients that have come; `watch` gets the descriptor of each.
+    /// Accepts waiting clients; `watch` gets the descriptor of each.
     pub(crate) fn accept(&mut self, watch: impl Fn(BorrowedFd<'_>)) -> Result<(), Exhausted> {
         let Self { listener, clients } = self;
         accept_from(
@@ -232,7 +232,7 @@ impl Metrics {
                 if stream.set_nonblocking(true).is_err() {
                     return;
                 }
-                // The client that has asked for nothing for longest makes room.
+                // Replaces the client that has been connected longest.
                 if clients.len() == MOST {
                     clients.remove(0);
                 }
@@ -242,7 +242,7 @@ impl Metrics {
         )
     }
 
-    /// Answers the clients that have asked.
+    /// Answers the clients that have sent a request.
     pub(crate) fn answer(&mut self, text: impl Fn() -> String) {
         self.clients.retain_mut(|client| {
             let is_answered = !client.unsent.is_empty();
@@ -266,12 +266,12 @@ impl AsFd for Metrics {
     }
 }
 
-/// The response to an HTTP request.
+/// Returns the response to an HTTP request.
 fn response(request: &[u8], text: &impl Fn() -> String) -> Vec<u8> {
     let line = request.split(|&byte| byte == b'\r').next().unwrap_or(&[]);
     let line = String::from_utf8_lossy(line);
     let mut words = line.split(' ');
-    // What a question behind the path asks for is not ours.
+    // The query string is ignored.
     let (method, path) = (words.next(), words.next().and_then(|path| path.split('?').next()));
     let (status, body) = match (method, path) {
         (Some("GET" | "HEAD"), Some("/metrics")) => ("200 OK", text()),
@@ -279,7 +279,7 @@ fn response(request: &[u8], text: &impl Fn() -> String) -> Vec<u8> {
         (Some("GET" | "HEAD"), _) => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
         _ => ("405 Method Not Allowed", "expected GET or HEAD\n".to_owned()),
     };
-    // A response has to say so with this status.
+    // Required with this status.
     let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
     let mut answer = format!(
         "HTTP/1.1 {status}\r\n{allow}Content-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
@@ -315,7 +315,7 @@ mod tests {
         assert!(get("/other?/metrics").starts_with("HTTP/1.1 404"));
         let post = response(b"POST /metrics HTTP/1.1\r\n\r\n", &String::new);
         assert!(post.starts_with(b"HTTP/1.1 405 Method Not Allowed\r\nAllow: GET, HEAD\r\n"));
-        // The same words as for GET, and no body.
+        // Same header as for GET, and no body.
         for path in ["/metrics", "/", "/other"] {
             let request = format!("HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n");
             let head = response(request.as_bytes(), &|| "sent 1\n".to_owned());
@@ -342,7 +342,8 @@ mod tests {
         asking.read_to_string(&mut answer).unwrap();
         assert!(answer.ends_with("sent 1\n"), "{answer}");
 
-        // A client that says no more may still listen; one that says no more too early is gone.
+        // A client that closes its sending side may still read; one that does so too early has
+        // disconnected.
         let mut asking = TcpStream::connect(address).unwrap();
         asking.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
         asking.shutdown(Shutdown::Write).unwrap();
@@ -381,11 +382,11 @@ mod tests {
         for lack in [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM] {
             assert_eq!(errors(&[0, lack]), (Err(Exhausted), 1, 0));
         }
-        // A client that comes with many others waits for the next turn.
+        // Further clients wait for the next turn.
         assert_eq!(errors(&[0; MOST + 3]), (Ok(()), MOST, 3));
     }
 
-    /// What a client that listens has been sent, at once.
+    /// Returns what a client has been sent so far.
     fn heard(client: &UnixStream) -> String {
         client.set_nonblocking(true).unwrap();
         let mut text = Vec::new();
@@ -411,8 +412,8 @@ mod tests {
         assert_eq!([heard(&first), heard(&second)], ["1\n4\n", "2\n4\n"]);
     }
 
-    /// Goal: until the next report, which may be a day away, clients that have looked and are gone
-    /// keep no other out.
+    /// Goal: until the next report, which may be a day away, disconnected clients do not keep
+    /// others out.
     #[test]
     fn a_client_that_has_gone_makes_room_and_a_silent_one_keeps_its_place() {
         let path = std::env::temp_dir().join(format!("freeboard-left-{}", std::process::id()));
@@ -440,9 +441,9 @@ mod tests {
     fn every_client_is_told_and_one_that_has_gone_is_forgotten() {
         let path = std::env::temp_dir().join(format!("freeboard-stats-{}", std::process::id()));
         let mut stats = Stats::listen(&path).unwrap();
-        assert!(Stats::listen(&path).unwrap_err().contains("a program listens there"));
+        assert!(Stats::listen(&path).unwrap_err().contains("another program listens there"));
         let (one, two) = (UnixStream::connect(&path).unwrap(), UnixStream::connect(&path).unwrap());
-        // The second client listens, and has nothing to say.
+        // The second client reads, and sends nothing.
         two.shutdown(Shutdown::Write).unwrap();
         stats.accept().unwrap();
         stats.tell("{}\n");
@@ -455,7 +456,7 @@ mod tests {
         stats.tell("{}\n");
         stats.tell("{}\n");
         assert_eq!(stats.clients.len(), 1);
-        // One that does not read is cut off.
+        // A client that does not read is disconnected.
         let long = "x".repeat(UNREAD);
         for _ in 0..4 {
             stats.tell(&long);
@@ -463,9 +464,10 @@ mod tests {
         assert!(!stats.has_clients());
         drop(stats);
         assert!(!path.exists());
-        // The socket of another program stays, of whatever kind; one that no program has does not.
+        // The socket of another program is kept, whatever its type; one without a program is
+        // replaced.
         let other = UnixDatagram::bind(&path).unwrap();
-        assert!(Stats::listen(&path).unwrap_err().contains("a program listens there"));
+        assert!(Stats::listen(&path).unwrap_err().contains("another program listens there"));
         other.send_to(b"still there", &path).unwrap();
         drop(other);
         drop(Stats::listen(&path).unwrap());
@@ -473,10 +475,10 @@ mod tests {
         bind(busy.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
         listen(&busy, Backlog::new(0).unwrap()).unwrap();
         let _waits = UnixStream::connect(&path).unwrap();
-        assert!(Stats::listen(&path).unwrap_err().contains("a program listens there"));
+        assert!(Stats::listen(&path).unwrap_err().contains("another program listens there"));
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "").unwrap();
-        assert!(Stats::listen(&path).unwrap_err().contains("no socket"));
+        assert!(Stats::listen(&path).unwrap_err().contains("not a socket"));
         std::fs::remove_file(&path).unwrap();
     }
 }

@@ -1,13 +1,13 @@
-//! How long the packets of each tin waited.
+//! Delays of the packets of each tin.
 
 use freeboard::TinPlan;
 use freeboard::sched_core::Nanos;
 
-/// Of how long the peak of the metrics is, at least, and at most twice as long: a collector that
-/// asks every 15 s misses none.
+/// Minimum time that the peak of the metrics covers, at most twice as long: a collector with an
+/// interval of 15 s misses no peak.
 const WINDOW: Nanos = Nanos::from_secs(20);
 
-/// Packets, and how long they waited together.
+/// Number of packets, and the sum of their delays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waits {
     pub(crate) packets: u64,
@@ -26,38 +26,38 @@ impl Waits {
     }
 }
 
-/// The waits of one tin. A packet is sparse if none of its flow was held when it came, which is
-/// known of flows that are watched singly.
+/// Delays of one tin. A packet is sparse if no packet of its flow was held on arrival, which is
+/// known for flows that are watched individually.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TinDelays {
     /// All packets, and the sparse ones, since the tins were set.
     pub(crate) total: Waits,
     pub(crate) total_sparse: Waits,
-    /// The same since the last look, and the longest wait.
+    /// All packets, the sparse ones and the maximum delay since the last report.
     pub(crate) recent: Waits,
     pub(crate) sparse: Waits,
     pub(crate) peak: Nanos,
-    /// The longest waits of the present window and of the one before.
+    /// Maximum delays of the current window and of the previous one.
     peaks: [Nanos; 2],
 }
 
 impl TinDelays {
-    /// Returns the longest wait of the last 20 to 40 s.
+    /// Returns the maximum delay of the last 20 to 40 s.
     pub(crate) fn lasting_peak(&self) -> Nanos {
         self.peaks[0].max(self.peaks[1])
     }
 }
 
-/// The waits of all tins of a direction, by their numbers.
+/// Delays of all tins of a direction, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Tins {
     delays: [TinDelays; TinPlan::MAX_TINS],
-    /// When the present window began.
+    /// Start of the current window.
     since: Nanos,
 }
 
 impl Tins {
-    /// A packet of a tin leaves at `now`.
+    /// Counts a packet of a tin that leaves at `now`.
     pub(super) fn sent(&mut self, now: Nanos, tin: u8, waited: Nanos, is_sparse: bool) {
         self.turn(now);
         let Some(tin) = self.delays.get_mut(usize::from(tin)) else { return };
@@ -71,7 +71,7 @@ impl Tins {
         tin.peaks[0] = tin.peaks[0].max(waited);
     }
 
-    /// Begins a window, if the present one is over.
+    /// Starts a new window if the current one is over.
     fn turn(&mut self, now: Nanos) {
         let span = now.since(self.since);
         if span < WINDOW {
@@ -84,14 +84,14 @@ impl Tins {
         self.since = now;
     }
 
-    /// A client has looked: recent waits begin anew.
+    /// Resets what is counted per report.
     pub(super) fn looked(&mut self) {
         for tin in &mut self.delays {
             (tin.recent, tin.sparse, tin.peak) = (Waits::default(), Waits::default(), Nanos::ZERO);
         }
     }
 
-    /// Returns the waits of tin `number`; none if there is no such tin.
+    /// Returns the delays of tin `number`; zeros if there is no such tin.
     pub(crate) fn of(&self, number: u8) -> TinDelays {
         self.delays.get(usize::from(number)).copied().unwrap_or_default()
     }
@@ -101,8 +101,8 @@ impl Tins {
 mod tests {
     use super::*;
 
-    /// Goal: peak, mean and mean of sparse packets, computed manually; a look clears what is
-    /// recent, and time the lasting peak.
+    /// Goal: peak, mean and mean of sparse packets match manual computation; a report resets recent
+    /// delays, and time the lasting peak.
     #[test]
     fn waits_are_those_of_the_tin() {
         let ms = Nanos::from_millis;

@@ -1,8 +1,8 @@
-//! A page of text for a number of columns and lines: numbers and names are whole, however narrow
+//! A page of text for a number of columns and lines. Numbers and names are complete, however narrow
 //! the page is.
 //!
-//! Where lines are few, each of the four tables shows as many of the hosts or flows that send most
-//! as there are lines for. A name that has no room beside its numbers has lines of its own.
+//! If lines are few, each of the four tables shows as many of the hosts or flows that send most as
+//! there are lines for. A name that does not fit beside its numbers has lines of its own.
 
 use core::fmt;
 
@@ -11,15 +11,15 @@ use crate::stats::report::{
     Delay, DirectionReport, Followed, HostOrFlow, Reflected, TinDelay, TinReport, TotalsReport,
 };
 
-/// How a line is shown.
+/// Style of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Title,
-    /// The gateway is gone.
+    /// The gateway has disappeared.
     Alarm,
-    /// What is said of a direction.
+    /// State of a direction.
     Heading,
-    /// The titles of a table.
+    /// Column titles of a table.
     Head,
     Row,
 }
@@ -30,22 +30,22 @@ pub(super) struct Page {
     pub(super) lines: Vec<(Kind, String)>,
 }
 
-/// A page for fewer columns is made for this many.
+/// Minimum number of columns; narrower pages are laid out for this many.
 const NARROWEST: usize = 56;
-/// A name that has room beside the numbers: an address of IPv4.
+/// Length of a name that fits beside the numbers: an IPv4 address.
 const SHORT_NAME: usize = 15;
 
-/// Hosts or flows as a table: titles, and rows of as many cells. The first cell is a name.
+/// A table of hosts or flows: titles, and rows with as many cells. The first cell is a name.
 struct Listing {
     titles: Vec<String>,
     rows: Vec<Vec<String>>,
-    /// Rows shown.
+    /// Number of rows shown.
     shown: usize,
 }
 
 impl Page {
-    /// Of the last report, with rates since the one before; `lost` is what is said of a gateway
-    /// that is gone.
+    /// Lays out the last report, with rates since the one before; `lost` is the message about a
+    /// gateway that has disappeared.
     pub(super) fn new(reports: &Reports, lost: Option<&str>, size: (usize, usize)) -> Self {
         let (columns, height) = (size.0.max(NARROWEST), size.1);
         let mut page = Self { lines: Vec::new() };
@@ -85,7 +85,7 @@ impl Page {
             parts.push((head, tables));
         }
         page.share_lines(&mut parts, columns, height);
-        // An empty line above each direction, where nothing has to go for it.
+        // An empty line before each direction, if there is space.
         let used: usize = parts.iter().map(|part| lines_of(part, columns)).sum();
         let is_loose = page.lines.len() + used + parts.len() <= height;
         for (head, tables) in parts {
@@ -101,7 +101,7 @@ impl Page {
         page
     }
 
-    /// Gives the tables rows in turn until all lines have one.
+    /// Gives the tables rows in turn until all lines are used.
     fn share_lines(&self, parts: &mut [(Self, [Listing; 2])], columns: usize, height: usize) {
         let fixed: usize = parts.iter().map(|(head, _)| head.lines.len()).sum();
         let mut left = height.saturating_sub(self.lines.len() + fixed);
@@ -134,7 +134,7 @@ impl fmt::Display for Page {
     }
 }
 
-/// The lines that a direction has so far.
+/// Returns the number of lines that a direction has so far.
 fn lines_of((head, tables): &(Page, [Listing; 2]), columns: usize) -> usize {
     let of_table = |table: &Listing| {
         let rows = table.rows.iter().take(table.shown);
@@ -145,8 +145,8 @@ fn lines_of((head, tables): &(Page, [Listing; 2]), columns: usize) -> usize {
 }
 
 impl Listing {
-    /// With a column for each reason of drops that there is, if there is room for all and for a
-    /// short name beside them, or else with one for all drops.
+    /// Lays out a table with a column for each drop reason that occurs, if all fit beside a short
+    /// name, and otherwise with one for all drops.
     fn new(
         what: &str,
         rows: &[HostOrFlow],
@@ -189,8 +189,8 @@ impl Listing {
         with(&["dropped"], &|row, _| row.drops.iter().map(|(_, count)| count).sum())
     }
 
-    /// Tables of tins, if there are several: one, or where that has no room two, of traffic and of
-    /// delays.
+    /// Lays out the tins, if there are several: one table, or two if it does not fit, of traffic
+    /// and of delays.
     fn of_tins(
         direction: &DirectionReport,
         before: Option<&DirectionReport>,
@@ -210,7 +210,7 @@ impl Listing {
         ];
         const SHORT: [&str; 9] =
             ["of", "Mbit/s", "queued", "marked", "drops", "target", "peak", "avg", "sparse"];
-        /// How many of them are about traffic.
+        /// Number of columns about traffic.
         const TRAFFIC: usize = 5;
         if direction.tins.is_empty() {
             return Vec::new();
@@ -244,7 +244,7 @@ impl Listing {
         }
     }
 
-    /// Columns of all cells but the name; each has two spaces before it.
+    /// Returns the widths of all columns except the name's; each has two spaces before it.
     fn widths(&self) -> Vec<usize> {
         let width = |at: usize| {
             let cells = self.rows.iter().map(|row| row[at].len());
@@ -253,12 +253,12 @@ impl Listing {
         (1..self.titles.len()).map(width).collect()
     }
 
-    /// Columns of what is no name.
+    /// Returns the width of everything except the name.
     fn beside(&self) -> usize {
         2 + self.widths().iter().map(|width| width + 2).sum::<usize>()
     }
 
-    /// Columns of the name: as many as the longest, or as there are.
+    /// Returns the width of the name's column: that of the longest name, or what is left.
     fn room(&self, columns: usize) -> usize {
         let names = self.rows.iter().map(|row| row[0].chars().count());
         let longest = names.chain([self.titles[0].len()]).max().unwrap_or(0);
@@ -295,8 +295,8 @@ impl Listing {
     }
 }
 
-/// Text in lines of `columns` columns, broken at spaces where possible; lines from the second on
-/// begin with `indent` spaces.
+/// Wraps text to `columns` columns, at spaces where possible; lines from the second on are indented
+/// by `indent` spaces.
 fn wrapped(text: &str, columns: usize, indent: usize) -> Vec<String> {
     let words = text.trim_start();
     let mut lines = vec![" ".repeat(text.len() - words.len())];
@@ -313,7 +313,7 @@ fn wrapped(text: &str, columns: usize, indent: usize) -> Vec<String> {
                 break;
             }
             if is_begin {
-                // Longer than a line is.
+                // Longer than a line.
                 line.extend(word.drain(..columns - used));
             }
             lines.push(" ".repeat(indent));
@@ -322,7 +322,7 @@ fn wrapped(text: &str, columns: usize, indent: usize) -> Vec<String> {
     lines
 }
 
-/// How fast a direction is, and what it is.
+/// Formats rate and configuration of a direction.
 fn line_of(direction: &DirectionReport, before: Option<&DirectionReport>, seconds: f64) -> String {
     let sent = direction.sent_bytes
         - before.map_or(0, |before| before.sent_bytes.min(direction.sent_bytes));
@@ -333,21 +333,22 @@ fn line_of(direction: &DirectionReport, before: Option<&DirectionReport>, second
         text += &word;
     }
     text += &format!("; {queued} packets, {queued_bytes} bytes queued");
-    match direction.cut {
+    match direction.segmented {
         0 => text,
-        cut => text + &format!(", {cut} frames cut"),
+        cut => text + &format!(", {cut} frames segmented"),
     }
 }
 
-/// What is in force in a direction beside its flow scheduler.
+/// Returns the configuration of a direction other than its scheduler.
 fn words_of(direction: &DirectionReport) -> Vec<String> {
-    let DirectionReport { aqm, l4s, rtt, ack_filter, wash, ingress, link, tin_by, .. } = direction;
+    let DirectionReport { aqm, l4s, rtt, ack_filter, wash, ingress, framing, tin_by, .. } =
+        direction;
     let mut words = Vec::new();
     let host_by = &direction.host_by;
     let is_usual = ["", "auto", "address"].contains(&host_by.as_str());
-    words.extend((!is_usual).then(|| format!("hosts by {host_by}")));
+    words.extend((!is_usual).then(|| format!("host-by {host_by}")));
     words.extend((!aqm.is_empty()).then(|| aqm.clone()));
-    // The usual one needs no word.
+    // The default is not shown.
     words.extend((!rtt.is_empty() && rtt != "internet").then(|| format!("rtt {rtt}")));
     if let Some(Followed { state, min_bits_per_second, max_bits_per_second, .. }) =
         &direction.autorate
@@ -359,17 +360,17 @@ fn words_of(direction: &DirectionReport) -> Vec<String> {
     words.extend(l4s.then(|| "l4s".to_owned()));
     words.extend((!ack_filter.is_empty()).then(|| format!("ack-filter {ack_filter}")));
     let is_usual = tin_by.is_empty() || tin_by == "dscp";
-    words.extend((!is_usual).then(|| format!("tins by {tin_by}")));
+    words.extend((!is_usual).then(|| format!("tin-by {tin_by}")));
     let fwmark = &direction.fwmark;
     words.extend((!fwmark.is_empty()).then(|| format!("fwmark {fwmark}")));
     words.extend(wash.then(|| "wash".to_owned()));
     words.extend(ingress.then(|| "ingress".to_owned()));
     words.extend(direction.hosts_across_tins.then(|| "hosts-across-tins".to_owned()));
-    words.extend((!link.is_empty() && link != "raw").then(|| link.clone()));
+    words.extend((!framing.is_empty() && framing != "raw").then(|| framing.clone()));
     words
 }
 
-/// What has become of its packets.
+/// Formats the outcome of a direction's packets.
 fn state_of(direction: &DirectionReport) -> String {
     let Delay { p50_ms, p99_ms } = direction.delay;
     let mut text = format!(
@@ -398,7 +399,7 @@ fn state_of(direction: &DirectionReport) -> String {
     text
 }
 
-/// `bytes` in `seconds`, in Mbit/s with three digits or more.
+/// Formats `bytes` in `seconds` as Mbit/s with three digits or more.
 fn mbits(bytes: u64, seconds: f64) -> String {
     let mbits = if seconds > 0.0 { bytes as f64 * 8.0 / seconds / 1e6 } else { 0.0 };
     digits(mbits, 3)
@@ -408,7 +409,7 @@ fn millis(value: Option<f64>) -> String {
     value.map_or("-".to_owned(), |millis| digits(millis, 2))
 }
 
-/// As many decimals as three digits leave, and `most` at most.
+/// Formats with three significant digits and at most `most` decimals.
 fn digits(value: f64, most: usize) -> String {
     let decimals = match value {
         ..9.9995 => most,
@@ -418,7 +419,7 @@ fn digits(value: f64, most: usize) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Days, hours, minutes and seconds, the two longest of them.
+/// Formats a duration with the two largest of days, hours, minutes and seconds.
 fn span(seconds: f64) -> String {
     let all = seconds as u64;
     let [days, hours, minutes, seconds] = [all / 86_400, all / 3_600 % 24, all / 60 % 60, all % 60];

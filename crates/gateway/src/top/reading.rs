@@ -6,10 +6,10 @@ use std::path::Path;
 
 use crate::stats::report::Report;
 
-/// The longest line that a gateway writes is a tenth of this.
+/// Maximum length of a line; a gateway writes at most a tenth of it.
 const LONGEST: u64 = 1 << 20;
 
-/// A gateway that is listened to.
+/// Connection to a gateway.
 #[derive(Debug)]
 pub(super) struct Reading<R = BufReader<UnixStream>> {
     from: R,
@@ -22,8 +22,7 @@ impl Reading {
 }
 
 impl<R: BufRead> Reading<R> {
-    /// The next report; none when the gateway has ended. One line says what is wrong with what
-    /// came.
+    /// Returns the next report; `None` if the gateway has ended.
     pub(super) fn next(&mut self) -> Result<Option<Report>, String> {
         let mut line = Vec::new();
         match self.from.by_ref().take(LONGEST).read_until(b'\n', &mut line) {
@@ -34,12 +33,12 @@ impl<R: BufRead> Reading<R> {
         match line.last() {
             Some(b'\n') => {
                 let report = serde_json::from_slice(&line);
-                report.map(Some).map_err(|error| format!("that is no report: {error}"))
+                report.map(Some).map_err(|error| format!("not a report: {error}"))
             }
             _ if line.len() as u64 == LONGEST => {
-                Err(format!("that is no report: a line of more than {LONGEST} bytes"))
+                Err(format!("not a report: a line of more than {LONGEST} bytes"))
             }
-            // Its end, in the middle of a line or not.
+            // The end of the stream, in the middle of a line or not.
             _ => Ok(None),
         }
     }
@@ -49,12 +48,12 @@ impl<R: BufRead> Reading<R> {
 mod tests {
     use super::*;
 
-    /// Goal: whatever is at the other end, a line takes no more memory than the longest may.
+    /// Goal: whatever the other end sends, a line takes no more memory than the maximum.
     #[test]
     fn a_line_without_an_end_is_given_up() {
         let mut endless = Reading { from: BufReader::new(io::repeat(b'x')) };
         let error = endless.next().unwrap_err();
-        assert_eq!(error, "that is no report: a line of more than 1048576 bytes");
+        assert_eq!(error, "not a report: a line of more than 1048576 bytes");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The page on a terminal: keys, another size, and a gateway that comes and goes.
+//! Shows the page on a terminal: keys, resizing, and a gateway that disappears and comes back.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -19,30 +19,30 @@ use super::page::{Kind, Page};
 use super::{Reading, Reports};
 use crate::stats::report::Report;
 
-/// How long a key, or a report, may wait.
+/// Maximum delay of a key or a report.
 const TICK: Duration = Duration::from_millis(50);
-/// How often a gateway that is gone is looked for.
+/// Interval of attempts to reconnect.
 const AGAIN: Duration = Duration::from_millis(500);
-/// How long a page has to end by itself after a signal.
+/// Time for the page to end by itself after a signal.
 const GRACE: Duration = Duration::from_millis(500);
-/// The line at the bottom.
+/// Text of the bottom line.
 const KEYS: &str = "q: quit";
 
-/// What has happened at the socket.
+/// Event at the socket.
 #[derive(Debug)]
 enum News {
     Report(Box<Report>),
     /// The gateway has ended.
     Gone,
-    /// What came is no report.
+    /// The data are not a report.
     Wrong(String),
 }
 
-/// What is shown.
+/// State of the view.
 #[derive(Debug, Default)]
 struct State {
     reports: Reports,
-    /// Since when there is no gateway.
+    /// Time since which there is no gateway.
     gone: Option<Instant>,
 }
 
@@ -50,7 +50,7 @@ impl State {
     fn take(&mut self, news: News) -> Result<(), String> {
         match news {
             News::Report(report) => {
-                // Rates are not those of the time in which it was gone.
+                // Rates must not span the time without a gateway.
                 if self.gone.take().is_some() {
                     self.reports = Reports::default();
                 }
@@ -65,13 +65,13 @@ impl State {
     fn lost(&self, socket: &Path) -> Option<String> {
         let seconds = self.gone?.elapsed().as_secs();
         Some(format!(
-            "no gateway at {} for {seconds} s: waiting for it to be started again; below is what it said last",
+            "no gateway at {} for {seconds} s, waiting for it to start again; last report below",
             socket.display()
         ))
     }
 }
 
-/// Everything that is seen of the state.
+/// Everything that is drawn.
 struct View<'a> {
     state: &'a State,
     socket: &'a Path,
@@ -108,16 +108,16 @@ fn style(kind: Kind) -> Style {
     Style::new().add_modifier(modifier)
 }
 
-/// Shows reports until `q`, or a signal. The terminal is as it was afterwards.
+/// Shows reports until `q` or a signal, and restores the terminal.
 pub(super) fn run(reading: Reading, socket: &Path) -> Result<(), String> {
     let signalled = watch_signals()?;
     let news = listen(reading, socket.to_owned());
-    let mut terminal = ratatui::try_init().map_err(|error| format!("the terminal: {error}"))?;
+    let mut terminal = ratatui::try_init().map_err(|error| format!("terminal: {error}"))?;
     let mut state = State::default();
     let done = loop {
         let view = View { state: &state, socket };
         if let Err(error) = terminal.draw(|frame| frame.render_widget(view, frame.area())) {
-            break Err(format!("the terminal: {error}"));
+            break Err(format!("terminal: {error}"));
         }
         match wait(&news, &signalled, &mut state) {
             Ok(true) => {}
@@ -125,14 +125,14 @@ pub(super) fn run(reading: Reading, socket: &Path) -> Result<(), String> {
             Err(why) => break Err(why),
         }
     };
-    // A terminal that is gone cannot be restored, and takes no message that says so.
+    // A terminal that has disappeared cannot be restored, and shows no message about it.
     let _ = ratatui::try_restore();
     done
 }
 
-/// What is returned is set by a signal. The page ends when it next looks. It never does where the
-/// terminal is gone, since the library reads the end of its input again and again: the program ends
-/// all the same.
+/// Returns a flag that a signal sets, upon which the page ends. If the terminal has disappeared,
+/// the page never ends by itself, because the library reads the end of its input over and over; the
+/// program exits nevertheless.
 fn watch_signals() -> Result<Arc<AtomicBool>, String> {
     // Blocked before another thread starts, so that no signal ends the program while the terminal
     // is in raw mode.
@@ -151,12 +151,12 @@ fn watch_signals() -> Result<Arc<AtomicBool>, String> {
     Ok(signalled)
 }
 
-/// Until there is something to show; false if that is enough.
+/// Waits until there is something to show; returns false to quit.
 fn wait(news: &Receiver<News>, signalled: &AtomicBool, state: &mut State) -> Result<bool, String> {
     let begin = Instant::now();
     loop {
-        if event::poll(TICK).map_err(|error| format!("the terminal: {error}"))? {
-            match event::read().map_err(|error| format!("the terminal: {error}"))? {
+        if event::poll(TICK).map_err(|error| format!("terminal: {error}"))? {
+            match event::read().map_err(|error| format!("terminal: {error}"))? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
                     let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
                     match key.code {
@@ -180,15 +180,15 @@ fn wait(news: &Receiver<News>, signalled: &AtomicBool, state: &mut State) -> Res
             Err(TryRecvError::Disconnected) => return Ok(false),
             Err(TryRecvError::Empty) => {}
         }
-        // How long it has been gone is said anew each second.
+        // The time without a gateway is updated every second.
         if state.gone.is_some() && begin.elapsed() >= Duration::from_secs(1) {
             return Ok(true);
         }
     }
 }
 
-/// Reads in a thread of its own, from one gateway after the other; no further than a report ahead
-/// of what is shown.
+/// Reads in a separate thread, from one gateway after another, at most one report ahead of what is
+/// shown.
 fn listen(mut reading: Reading, socket: PathBuf) -> Receiver<News> {
     let (tell, news) = sync_channel(1);
     thread::spawn(move || {
@@ -210,7 +210,7 @@ fn listen(mut reading: Reading, socket: PathBuf) -> Receiver<News> {
     news
 }
 
-/// Waits for another gateway at `socket`, for as long as it takes.
+/// Waits for another gateway at `socket`, without limit.
 fn connect_again(socket: &Path) -> Reading {
     loop {
         thread::sleep(AGAIN);

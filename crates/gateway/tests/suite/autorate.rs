@@ -1,4 +1,4 @@
-//! Rates that follow the line: a second gateway with a FIFO is the modem, whose rate changes.
+//! Autorate: a second gateway with a FIFO is the modem, whose rate changes.
 
 use core::ops::RangeInclusive;
 use core::time::Duration;
@@ -14,7 +14,7 @@ use crate::refusals::{Written, file};
 use crate::topology::{FAR, HOSTS, Row, call};
 use crate::traffic::{Bulk, Heading, Paced, percentile};
 
-/// The gateway's own address on the side of the line, and one that no machine has.
+/// The gateway's own address on the WAN side, and one that no machine has.
 const OWN: &str = "10.9.0.9";
 const SILENT: &str = "10.9.0.77";
 const SILENT_TOO: &str = "10.9.0.78";
@@ -23,8 +23,8 @@ fn socket(test: &str) -> PathBuf {
     std::env::temp_dir().join(format!("freeboard-{}-{test}", std::process::id()))
 }
 
-/// The row with a modem in it: lan, gateway, x, y, modem, wan. The machine's own address is at a
-/// device of its own, beside x at the switch y.
+/// Creates a row with a modem: lan, gateway, x, y, modem, wan. The machine's own address is on a
+/// separate device, beside x at the switch y.
 fn with_modem(test: &str) -> Option<(Row, Written)> {
     let row = Row::new(test)?;
     row.gw.ip("link add y type bridge");
@@ -55,10 +55,10 @@ fn reflector(socket: &Path) -> Value {
     told(socket)["reflector"].clone()
 }
 
-/// Goal: the rate follows a line that becomes slower and faster, what waits in the modem stays
-/// short, the floor is not undercut, a link that gives less is reported, and the direction without
-/// load keeps its rate meanwhile. Method: four TCP flows up through a modem of 8, 4, 16 and 1
-/// Mbit/s with a FIFO of 400 packets, beside a probe; the floor is 2 Mbit/s.
+/// Goal: the rate follows a link that becomes slower and faster, the queue in the modem stays
+/// short, the minimum is kept, a slower link is reported, and the direction without load keeps its
+/// rate meanwhile. Method: four TCP uploads through a modem of 8, 4, 16 and 1 Mbit/s with a FIFO of
+/// 400 packets, beside a probe; the minimum is 2 Mbit/s.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn the_rate_follows_a_line_that_changes() {
@@ -76,7 +76,7 @@ fn the_rate_follows_a_line_that_changes() {
         ),
     );
     row.wait_for_carriers();
-    // The baseline is learned on an idle line.
+    // The baseline is learned on an idle link.
     thread::sleep(millis(1_500));
     let bulk = Bulk::start(&row, HOSTS[0], Heading::Up, 4);
     let follows = |what: &str, accepted: RangeInclusive<f64>| {
@@ -106,9 +106,9 @@ fn the_rate_follows_a_line_that_changes() {
         assert_eq!(modem.reads_again(1).len(), 1);
         follows(word, accepted);
     }
-    // The link gives half of the floor: said once.
+    // The link has half of the minimum rate: reported once.
     let said = gateway.says_within(Duration::from_secs(60));
-    assert!(said.contains(" up: the link gives less than --up-min 2mbit: "), "{said}");
+    assert!(said.contains(" up: the link is slower than --up-min 2mbit: "), "{said}");
     let report = told(&socket);
     assert_eq!(report["directions"][0]["autorate"]["is_below_min"], true, "{report}");
     assert_eq!(report["directions"][1]["autorate"]["is_below_min"], false, "{report}");
@@ -122,8 +122,8 @@ fn the_rate_follows_a_line_that_changes() {
     modem.end();
 }
 
-/// Goal: with arrivals the rate down is a little less than what the line gives, and between its
-/// bounds.
+/// Goal: with arrival-based autorate the download rate is a little below that of the link, and
+/// within its bounds.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn the_rate_down_follows_arrivals() {
@@ -149,7 +149,8 @@ fn the_rate_down_follows_arrivals() {
     follows("8 Mbit/s", 6.8..=9.0);
     modem_at(&modem_file, "20mbit", "3mbit");
     assert_eq!(modem.reads_again(1).len(), 1);
-    // The estimate falls by 1/128 of the way in a window, and by 1/16 where readings stay.
+    // The estimate falls by 1/128 of the difference per window, and by 1/16 while measurements stay
+    // the same.
     let begin = std::time::Instant::now();
     let mut least = f64::INFINITY;
     while begin.elapsed() < Duration::from_secs(90) && least > 6.0 {
@@ -165,13 +166,13 @@ fn the_rate_down_follows_arrivals() {
     modem.end();
 }
 
-/// Goal: a reflector that is silent gives way to the next one; without any answer the rate is at
-/// most the base, however many there are to be asked in turn. A reload takes other reflectors,
-/// bounds, or none.
+/// Goal: a silent reflector is replaced by the next one; without any reply the rate is at most the
+/// base rate, for any number of reflectors. A reload changes reflectors and bounds, or removes
+/// them.
 #[test]
 fn a_silent_reflector_gives_way_to_the_next() {
     let Some((row, _)) = with_modem("reflectors") else { return };
-    // No modem: the host answers at a device of its own.
+    // No modem: the host replies from a device of its own.
     row.gw.ip("link del own");
     row.gw
         .within(|| call("ip", &format!("link add own type veth peer c9 netns {}", row.c.name())))
@@ -228,10 +229,10 @@ fn a_silent_reflector_gives_way_to_the_next() {
     assert_eq!(said, [format!("freeboard-gateway: autorate: {asked}, up 2mbit to 8mbit -> off")]);
     assert!(told(&socket)["reflector"].is_null());
     gateway.end();
-    // What is off at the start has no sockets.
+    // If autorate is off at the start, there are no sockets for it.
     let gateway = Gateway::start(&row.gw, &words);
     file.write(&text(near, "2mbit"));
     let said = gateway.reads_again(1);
-    assert!(said[0].contains("autorate: to ask for answers needs a restart"), "{said:?}");
+    assert!(said[0].contains("autorate: pinging reflectors needs a restart"), "{said:?}");
     gateway.end();
 }

@@ -1,4 +1,4 @@
-//! Links that go down, devices that go away, configurations that change: all under load.
+//! Links that go down, devices that disappear and configurations that change, all under load.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
@@ -26,15 +26,15 @@ fn a_link_that_was_down_goes_on() {
     let Some(row) = Row::new("updown") else { return };
     let gateway = Gateway::start(&row.gw, "--up 10mbit --down 10mbit");
     let bulk = BOTH.map(|heading| Bulk::start(&row, HOSTS[0], heading, 2));
-    // Of the gateway, one side and the other, and those at the other ends of the veth pairs.
+    // The gateway's devices on both sides, and the other ends of the veth pairs.
     for (inside, device) in [(&row.gw, "wan"), (&row.gw, "lan"), (&row.s, "s0"), (&row.c, "c0")] {
         thread::sleep(millis(200));
         inside.ip(&format!("link set {device} down"));
         thread::sleep(millis(200));
         inside.ip(&format!("link set {device} up"));
         row.wait_for_carriers();
-        // The ends ask for each other's address again, once a second. Then a flow beside those of
-        // TCP loses nothing.
+        // The ends resolve each other's address again, once a second. After that a flow beside the
+        // TCP flows loses nothing.
         let tries = (1..=10).find(|_| {
             let flows = BOTH.map(|heading| Paced::start(&row, heading, millis(10), &[500]));
             thread::sleep(millis(300));
@@ -43,16 +43,16 @@ fn a_link_that_was_down_goes_on() {
         println!("{device} was down, complete at try {tries:?}");
         assert!(tries.is_some(), "{device}");
     }
-    // TCP tries again after seconds if it has tried in vain before.
+    // TCP retries after seconds if it has failed before.
     for (bulk, heading) in bulk.iter().zip(BOTH) {
         assert!(bulk.receives(200_000), "TCP does not go on {heading:?}");
     }
     gateway.end();
 }
 
-/// Goal: a device that is gone ends the gateway, with one line and statistics, loaded or idle,
-/// whichever side it is and whether it was up or down.
-/// Method: several times, since the device may still be listed when the news comes.
+/// Goal: a device that disappears ends the gateway with one line and statistics, loaded or idle, on
+/// either side and whether it was up or down. Method: several runs, since the device may still be
+/// listed when the notification arrives.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_device_that_is_deleted_ends_it_with_statistics() {
@@ -82,7 +82,7 @@ fn a_device_that_is_deleted_ends_it_with_statistics() {
         let ended = gateway.ends();
         drop(bulk);
         assert_eq!(ended.status.code(), Some(1), "{what}");
-        let gone = format!("freeboard-gateway: {device}: the device is gone");
+        let gone = format!("freeboard-gateway: {device}: the device has disappeared");
         assert_eq!(ended.said_of_the_end(), [&gone]);
         let sent = ended.report["directions"][0]["sent"].as_u64().unwrap();
         assert!(sent > 20 || !is_loaded, "{what}: {ended:?}");
@@ -91,14 +91,14 @@ fn a_device_that_is_deleted_ends_it_with_statistics() {
     }
 }
 
-/// Goal: nothing is lost by a change of any kind, and it says what has changed.
-/// Method: UDP flows below the rate beside TCP flows, all through a list of changes; they arrive
-/// complete and in order.
+/// Goal: a change of any kind loses nothing, and is logged. Method: UDP flows below the rate beside
+/// TCP flows throughout a list of changes; they arrive complete and in order.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_change_under_load_loses_nothing() {
     let Some(row) = Row::new("changes") else { return };
-    // On a machine that stops for longer than CoDel forgives, the AQM may drop what came meanwhile.
+    // On a machine that pauses longer than CoDel tolerates, the AQM may drop what arrived
+    // meanwhile.
     attempts("changes", || {
         let file = file("changes", "up = \"10mbit\"\ndown = \"10mbit\"\n");
         let socket =
@@ -112,7 +112,7 @@ fn a_change_under_load_loses_nothing() {
         let weights = "[weights]\n\"10.9.0.1\" = 4\n";
         for (text, expected) in [
             (rates.to_owned(), &["up: 10mbit -> 20mbit", "down: 10mbit -> 8mbit"][..]),
-            (rates.to_owned(), &["configuration read, nothing has changed"]),
+            (rates.to_owned(), &["configuration read again, no changes"]),
             (format!("{rates}queue = \"qfq\""), &["queue: drr -> qfq", "hosts: lan -> flows"]),
             (
                 format!("{rates}queue = \"qfq\"\n{weights}"),
@@ -146,36 +146,36 @@ fn a_change_under_load_loses_nothing() {
             ),
             (format!("{rates}limit = \"500p\""), &["limit: 20000 packets -> 500 packets"]),
             (
-                format!("{rates}framing = \"atm\"\noverhead = 32"),
-                &["limit: 500 packets -> by the rate", "link: raw -> overhead 32 atm"],
+                format!("{rates}encoding = \"atm\"\noverhead = 32"),
+                &["limit: 500 packets -> by the rate", "framing: raw -> overhead 32 atm"],
             ),
             (
-                format!("{rates}stats-every = 7\nuser = \"daemon\""),
+                format!("{rates}stats-interval = 7\nuser = \"daemon\""),
                 &[
-                    "link: overhead 32 atm -> raw",
-                    "stats-every: 1 -> 7",
-                    "user: another needs a restart, kept as it was",
+                    "framing: overhead 32 atm -> raw",
+                    "stats-interval: 1 -> 7",
+                    "user: cannot change at run time; restart needed, old value kept",
                 ],
             ),
             (
                 format!(
                     "{rates}ack-filter = \"aggressive\"\nwash = true\ningress = true\n\
-                     memory-limit = \"by-rate\"\nburst = 9000\nlink = \"docsis\""
+                     memory-limit = \"by-rate\"\nburst = 9000\nframing = \"docsis\""
                 ),
                 &[
-                    "link: raw -> overhead 18 mpu 64",
+                    "framing: raw -> overhead 18 mpu 64",
                     "catch-up: 10 ms -> 9000 bytes",
                     "ack-filter: off -> aggressive",
                     "wash: off -> both",
                     "ingress: off -> on",
                     "memory-limit: off -> by-rate",
-                    "stats-every: 7 -> 1",
+                    "stats-interval: 7 -> 1",
                 ],
             ),
             (
                 rates.to_owned(),
                 &[
-                    "link: overhead 18 mpu 64 -> raw",
+                    "framing: overhead 18 mpu 64 -> raw",
                     "catch-up: 9000 bytes -> 10 ms",
                     "ack-filter: aggressive -> off",
                     "wash: both -> off",
@@ -196,15 +196,15 @@ fn a_change_under_load_loses_nothing() {
             ("up = ", "line 1"),
             ("up = \"0\"\ndown = \"1mbit\"", "--up \"0\""),
             ("down = \"1mbit\"", "--up is missing"),
-            // What cannot be built leaves the frames as many as they were.
+            // A configuration that cannot be built leaves the number of frames unchanged.
             (
                 &format!("{rates}limit = \"200000p\"\nhosts = \"users+sqf\""),
-                "has places for (expected 1p to 65504p",
+                "supports (expected 1p to 65504p",
             ),
         ] {
             file.write(text);
             let said = gateway.reads_again(1).remove(0);
-            let kept = "freeboard-gateway: configuration kept as it was: ";
+            let kept = "freeboard-gateway: configuration not changed: ";
             assert!(said.starts_with(kept) && said.contains(part), "{said}");
             thread::sleep(millis(60));
         }
@@ -227,8 +227,8 @@ fn a_change_under_load_loses_nothing() {
     });
 }
 
-/// Goal: what takes more room than frames were made for once is accepted when there are fewer
-/// again, and they give their memory back.
+/// Goal: a queue that needs more memory than available is accepted once there are fewer frames,
+/// whose memory is returned.
 #[test]
 fn a_lower_limit_makes_room_for_another_queue() {
     let Some(row) = Row::new("lower") else { return };
@@ -271,12 +271,12 @@ fn a_file_that_has_become_a_pipe_is_not_waited_for() {
     std::fs::remove_file(&file).unwrap();
     call("mkfifo", &file.path()).unwrap();
     let said = gateway.reads_again(1).remove(0);
-    assert!(said.contains("configuration kept as it was: --config "), "{said}");
-    assert!(said.ends_with(": not a regular file any more (expected one)"), "{said}");
+    assert!(said.contains("configuration not changed: --config "), "{said}");
+    assert!(said.ends_with(": no longer a regular file"), "{said}");
     gateway.end();
 }
 
-/// Goal: a file that changes while the gateway starts is read again, and that ends nothing.
+/// Goal: a file that changes while the gateway starts is read again, and the gateway keeps running.
 /// Method: a pipe as the file, so that it waits for what is written.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
@@ -299,12 +299,12 @@ fn a_change_while_it_starts_is_waited_for() {
     let first = said.next().unwrap();
     assert!(first.contains(" up 10mbit to wan, "), "{first}");
     let second = said.next().unwrap();
-    assert!(second.ends_with(": not a regular file any more (expected one)"), "{second}");
+    assert!(second.ends_with(": no longer a regular file"), "{second}");
     kill(pid, Signal::SIGTERM).unwrap();
     assert_eq!((said.next(), child.wait().unwrap().code()), (None, Some(0)));
 }
 
-/// Goal: the reader of its lines may go, and it goes on.
+/// Goal: the gateway keeps running if the reader of its output is gone.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn it_goes_on_when_its_output_is_not_read() {
@@ -333,8 +333,8 @@ fn it_goes_on_when_its_output_is_not_read() {
     assert_eq!(refused.wait().unwrap().code(), Some(2));
 }
 
-/// Goal: it forwards on when what it says is not read and there is no room for more.
-/// Method: a pipe that is full from the start.
+/// Goal: the gateway keeps forwarding if its output is not read and the pipe is full. Method: a
+/// pipe that is full from the start.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn it_goes_on_when_what_it_says_finds_no_room() {
@@ -348,7 +348,7 @@ fn it_goes_on_when_what_it_says_finds_no_room() {
     let child = row.gw.within(move || command.spawn().unwrap());
     let pid = Pid::from_raw(child.id().cast_signed());
     for signal in [Signal::SIGHUP, Signal::SIGTERM] {
-        // The first datagrams may come before it is there.
+        // The first datagrams may arrive before the gateway runs.
         small_flow_arrives(&row, signal.as_str());
         kill(pid, signal).unwrap();
     }
@@ -356,10 +356,9 @@ fn it_goes_on_when_what_it_says_finds_no_room() {
     drop(reader);
 }
 
-/// Goal: however many lines a change makes the gateway print, and whether they are read or not, it
-/// forwards on and ends when it is told to.
-/// Method: 5,000 rates that all change, which is much to say; standard error and standard output
-/// are pipes with room for two pages and for none; clients of both sockets that never read.
+/// Goal: however many lines a change logs, and whether they are read or not, the gateway keeps
+/// forwarding and ends on a signal. Method: 5,000 rates that all change; standard error and
+/// standard output are pipes with two free pages and none; clients of both sockets that never read.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn it_goes_on_when_a_long_change_finds_little_room() {
@@ -383,7 +382,7 @@ fn it_goes_on_when_a_long_change_finds_little_room() {
     command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
     let mut child = row.gw.within(move || command.spawn().unwrap());
     let pid = Pid::from_raw(child.id().cast_signed());
-    // The first datagrams may come before it is there.
+    // The first datagrams may arrive before the gateway runs.
     small_flow_arrives(&row, "at the start");
     let deaf: Vec<UnixStream> = (0..3).map(|_| UnixStream::connect(&socket).unwrap()).collect();
     let asking: Vec<TcpStream> = (0..3)
@@ -416,7 +415,7 @@ fn it_goes_on_when_a_long_change_finds_little_room() {
     let _ = std::fs::remove_file(socket);
 }
 
-/// Goal: even if it is killed, devices are as they were.
+/// Goal: even if the gateway is killed, devices are unchanged.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn killed_it_leaves_the_devices_as_they_were() {
@@ -428,7 +427,7 @@ fn killed_it_leaves_the_devices_as_they_were() {
     for words in ["--lan lan --wan wan", "--io tap --lan tap0 --wan tap1"] {
         let gateway = Gateway::start_with(&row.gw, &format!("{words} --up 1mbit --down 1mbit"));
         let while_it_runs = row.gw.devices();
-        // Killed, and waited for.
+        // Kills it and waits.
         drop(gateway);
         assert_eq!(row.gw.devices(), before, "{words}");
         assert!(while_it_runs != before || words.contains("tap"));
@@ -442,15 +441,14 @@ fn without_a_file_there_is_nothing_to_read_again() {
     let gateway = Gateway::start(&row.gw, "--up 10mbit --down 10mbit");
     assert_eq!(
         gateway.reads_again(1),
-        ["freeboard-gateway: nothing to read again: there was no --config"]
+        ["freeboard-gateway: SIGHUP ignored: started without --config"]
     );
     gateway.signal(Signal::SIGINT);
     let ended = gateway.ends();
     assert!(ended.status.success(), "{ended:?}");
 }
 
-/// Goal: each change of a link is logged once, as often as it happens: down, up again, the carrier,
-/// the name.
+/// Goal: each change of a link is logged exactly once: down, up again, the carrier, the name.
 #[test]
 fn each_change_of_a_link_is_said_once() {
     let Some(row) = Row::new("linknews") else { return };
@@ -461,24 +459,24 @@ fn each_change_of_a_link_is_said_once() {
     };
     for _ in 0..3 {
         row.gw.ip("link set lan down");
-        says(" lan: is down: frames for it are dropped; to end that: ip link set lan up");
+        says(" lan: down, frames for it are dropped; run: ip link set lan up");
         row.gw.ip("link set lan up");
         let said = gateway.says();
-        assert!(said.contains(" lan: is up again"), "{said}");
+        assert!(said.contains(" lan: up again"), "{said}");
         if said.ends_with(", without carrier") {
-            says(" lan: has its carrier again");
+            says(" lan: carrier restored");
         }
         row.s.ip("link set s0 down");
-        says(" wan: has lost its carrier");
+        says(" wan: carrier lost");
         row.s.ip("link set s0 up");
-        says(" wan: has its carrier again");
+        says(" wan: carrier restored");
     }
     for (from, to) in [("wan", "uplink"), ("uplink", "wan")] {
         // Linux renames a device that is up since 6.2.
         if row.gw.try_ip(&format!("link set {from} name {to}")).is_err() {
             break;
         }
-        says(&format!(" {from}: its name is {to} now"));
+        says(&format!(" {from}: renamed to {to}"));
     }
     row.wait_for_carriers();
     small_flow_arrives(&row, "after all changes");

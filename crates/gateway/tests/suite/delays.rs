@@ -1,4 +1,4 @@
-//! What a sparse flow waits for, beside eight TCP flows each way.
+//! Delay of a sparse flow beside eight TCP flows in each direction.
 
 use core::time::Duration;
 use std::thread;
@@ -13,20 +13,21 @@ use conformance::measurement::attempts;
 
 const RATE: u64 = 10_000_000;
 const BULK_FLOWS: usize = 8;
-/// A packet of the probe, in bytes of IP: 50 of them a second are 40 kbit/s.
+/// Length of a probe's IP packet in bytes: 50 per second are 40 kbit/s.
 const PROBE: usize = 100;
-/// Ethernet headers, and room for two tags.
+/// Maximum frame length with Ethernet header and two tags.
 const LONGEST: u32 = 1_500 + 14 + 8;
 
-/// What the probe waited for, in milliseconds, less what it waits for without load.
+/// Delay of the probe in milliseconds, minus its delay without load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Added {
     pub(crate) p50: f64,
     pub(crate) p99: f64,
 }
 
-/// Delays of the probe that TCP flows the same way add, up and down, one after the other: with both
-/// at once a FIFO delays the acknowledgements until the flows hardly send.
+/// Measures the delay that TCP flows add to a probe in the same direction, for upload and download
+/// one after the other: with both at once a FIFO delays the acknowledgements until the flows hardly
+/// send.
 pub(crate) fn measure(row: &Row, words: &str) -> [Added; 2] {
     BOTH.map(|heading| {
         let gateway = Gateway::start_with(&row.gw, &format!("--up 10mbit --down 10mbit {words}"));
@@ -41,10 +42,10 @@ pub(crate) fn measure(row: &Row, words: &str) -> [Added; 2] {
         let from = Instant::now();
         thread::sleep(Duration::from_millis(2_400));
         let to = Instant::now();
-        // What the FIFO holds goes on to the probe.
+        // The backlog of the FIFO is delivered.
         thread::sleep(Duration::from_millis(100));
         let outcome = probe.stop();
-        // The end comes in the middle of the load.
+        // Ends in the middle of the load.
         gateway.end();
         drop(bulk);
         let (idle, busy) = (outcome.delays(begin, loaded), outcome.delays(from, to));
@@ -55,13 +56,13 @@ pub(crate) fn measure(row: &Row, words: &str) -> [Added; 2] {
     })
 }
 
-/// The most that QFQ may keep a packet of the probe, in milliseconds.
+/// Maximum delay of a probe's packet under QFQ, in milliseconds.
 ///
-/// A packet that finds its flow idle is sent completely `T-WFI + l/(φR)` after it came, at the
-/// latest: its own `l` bytes at its own rate, and by how much QFQ may be behind that
+/// A packet that finds its flow idle is completely sent at most `T-WFI + l/(φR)` after its arrival:
+/// its own `l` bytes at its own rate, plus the bound on QFQ's lag behind that
 /// (`docs/guarantees.md`). With weight 1 for each of `n` flows, `φ = 1/n`. `T-WFI = latency − (n −
-/// 1)·l` bytes of the link. The latency is `n·max(3s + φ'L + (1 − φ)L, 2s + (φ + φ')L)`, `s` =
-/// 2,048 for `L` = 1,522. The flows are those there are: eight TCP flows and the probe.
+/// 1)·l` bytes of the link. The latency is `n·max(3s + φ'L + (1 − φ)L, 2s + (φ + φ')L)`, with `s` =
+/// 2,048 for `L` = 1,522. The flows are eight TCP flows and the probe.
 fn qfq_bound() -> f64 {
     let flows = BULK_FLOWS + 1;
     let mut qfq = Qfq::new(vec![QfqFlow::EMPTY; flows], LONGEST).unwrap();

@@ -1,5 +1,5 @@
-//! What the kernel does at its edges: devices that take nothing, refuse frames, or hand over what
-//! cannot be named.
+//! Edge cases of the kernel: devices that accept nothing, refuse frames, or deliver what cannot be
+//! described.
 
 use std::thread;
 
@@ -11,18 +11,18 @@ use crate::refusals::file;
 use crate::topology::{Row, call};
 use crate::traffic::{Heading, Outcome, Paced, percentile};
 
-/// `wan` sends 8 Mbit/s at most, and holds `limit` bytes of the rest.
+/// Limits `wan` to 8 Mbit/s with a queue of `limit` bytes.
 fn slow_down(row: &Row, limit: u32) {
     let words = format!("qdisc add dev wan root tbf rate 8mbit burst 10000 limit {limit}");
     row.gw.within(|| call("tc", &words)).unwrap();
 }
 
-/// More than `wan` takes: 22 Mbit/s.
+/// Starts more traffic than `wan` carries: 22 Mbit/s.
 fn too_much(row: &Row) -> Paced {
     Paced::start(row, Heading::Up, millis(1) / 2, &[1_400])
 }
 
-/// The way back is as free as ever.
+/// Checks that the other direction is not affected.
 fn is_free(down: &Outcome) -> Result<(), String> {
     let mut delays: Vec<_> = down.arrived.iter().map(|arrived| arrived.delay()).collect();
     delays.sort_unstable();
@@ -31,10 +31,9 @@ fn is_free(down: &Outcome) -> Result<(), String> {
     if down.is_complete() && median < millis(5) { Ok(()) } else { Err(format!("{median:?}")) }
 }
 
-/// Goal: frames wait where the device takes no more, are counted as queued, and are all sent in
-/// order when it does, even if the queue becomes another one meanwhile. The other direction does
-/// not notice. Method: the kernel sends 8 Mbit/s and holds what one socket may have unsent; four
-/// times as much comes.
+/// Goal: while the device accepts no more, frames wait, count as queued, and are all sent in order
+/// later, even if the queue is replaced meanwhile. The other direction is not affected. Method: the
+/// kernel sends 8 Mbit/s and holds what one socket may have unsent; four times as much arrives.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_device_that_is_full_is_waited_for() {
@@ -49,7 +48,7 @@ fn a_device_that_is_full_is_waited_for() {
         let (up, down) = (too_much(&row), Paced::start(&row, Heading::Down, millis(5), &[500]));
         thread::sleep(millis(500));
         let queued = told(&path)["directions"][0]["queued"].as_u64();
-        // The limit of a queue of another length: what is queued moves.
+        // The limit of a queue of another size: queued packets move.
         file.write("limit = \"5000p\"");
         let said = gateway.reads_again(1).remove(0);
         assert!(said.ends_with("limit: 4000 packets -> 5000 packets"), "{said}");
@@ -66,8 +65,8 @@ fn a_device_that_is_full_is_waited_for() {
     });
 }
 
-/// Goal: frames that a full device refuses are counted with it.
-/// Method: the kernel holds no more than three frames, and says so of each that comes then.
+/// Goal: frames refused by a full device are counted. Method: the kernel holds at most three
+/// frames, and reports each further one.
 #[test]
 fn frames_that_a_full_device_refuses_are_counted() {
     let Some(row) = Row::new("refuse") else { return };
@@ -87,7 +86,7 @@ fn frames_that_a_full_device_refuses_are_counted() {
     });
 }
 
-/// Frame `number`, which is of no protocol.
+/// Returns frame `number`, of an unknown protocol.
 fn plain(number: u16) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x90, 0];
     frame.extend(number.to_be_bytes());
@@ -95,7 +94,7 @@ fn plain(number: u16) -> Vec<u8> {
     frame
 }
 
-/// The numbers of those frames that are received until none comes for a while.
+/// Returns the numbers of those frames that are received until none arrives for a while.
 fn numbers(raw: &mut Raw) -> Vec<u16> {
     let frames = core::iter::from_fn(|| raw.receive());
     frames
@@ -104,8 +103,8 @@ fn numbers(raw: &mut Raw) -> Vec<u16> {
         .collect()
 }
 
-/// Goal: at a TAP whose program never reads, the gateway goes on, and what that program sends
-/// arrives.
+/// Goal: with a TAP device whose program never reads, the gateway keeps running, and frames from
+/// that program arrive.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_program_that_never_reads_its_tap_holds_nothing_up() {
@@ -132,10 +131,9 @@ fn a_program_that_never_reads_its_tap_holds_nothing_up() {
     assert!(report["directions"][0]["received"].as_u64() >= Some(500), "{report}");
 }
 
-/// Goal: a packet that is cut up in a way that packet sockets have no words for is counted as
-/// merged, and those before and behind it arrive.
-/// Method: a program at a TAP hands over UDP that is to be cut into fragments, which sockets know
-/// nothing of.
+/// Goal: an unsegmented packet of a kind that packet sockets cannot describe is counted as merged,
+/// and those before and after it arrive. Method: a program at a TAP device sends UDP to be
+/// fragmented, which packet sockets do not support.
 #[test]
 fn packets_merged_in_a_way_without_a_name_are_counted() {
     let Some(row) = Row::new("nameless") else { return };
@@ -172,16 +170,16 @@ fn packets_merged_in_a_way_without_a_name_are_counted() {
     assert_eq!(dropped(&gateway.end(), 0, "merged"), 50);
 }
 
-/// What `ethtool -k` says of what the device hands over uncut.
+/// Returns the device's offloads as shown by `ethtool -k`.
 fn offloads(row: &Row, device: &str) -> Vec<String> {
     let text = row.gw.within(|| call("ethtool", &format!("-k {device}"))).unwrap();
     let lines = text.lines().map(str::trim).filter(|line| line.starts_with("tx-"));
     lines.map(str::to_owned).collect()
 }
 
-/// Goal: a TAP hands over whole packets while we read it, and afterwards what it handed over
-/// before. Method: programs before us that could take nothing, checksums, and more and more uncut;
-/// one says nothing.
+/// Goal: a TAP device delivers segmented packets while the gateway is attached, and has its former
+/// offloads afterwards. Method: former programs that enabled nothing, checksums, and more and more
+/// offloads; one never set any.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_tap_keeps_what_its_program_said_before() {

@@ -1,4 +1,4 @@
-//! A device that floods: what is not IP is one host, with a flow for each device.
+//! Floods without IP: such frames are one host, with a flow per device.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -12,19 +12,19 @@ use crate::raw::{Raw, millis};
 use crate::topology::Row;
 use crate::traffic::{Heading, Paced, percentile};
 
-/// The EtherType of ARP, and one that is assigned to nothing.
+/// EtherType of ARP, and an unassigned one.
 const ARP: [u8; 2] = [0x08, 0x06];
 const OTHER: [u8; 2] = [0x90, 0x00];
-/// Bytes of a frame of the flood: 2.2 ms at 5 Mbit/s.
+/// Length of a flood's frame in bytes: 2.2 ms at 5 Mbit/s.
 const LONG: usize = 1_400;
-/// How many of them come in 10 ms: twice what the line carries.
+/// Number of frames per 10 ms: twice the link's rate.
 const TOGETHER: u32 = 9;
 
-/// Frames without IP of another device that a flood of forged addresses may cost, of 100: 24 were
-/// seen, and what else runs on the machine has some part in it.
+/// Maximum loss of another device's frames without IP during a flood with forged addresses, of 100:
+/// 24 were observed, and other load on the machine contributes.
 const MOST_LOST: usize = 50;
 
-/// A frame without IP from the device whose address ends so.
+/// Returns a frame without IP from the device whose address ends with this number.
 fn frame(device: u32, kind: [u8; 2], len: usize) -> Vec<u8> {
     let mut frame = vec![0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0];
     frame.extend(device.to_be_bytes());
@@ -33,11 +33,11 @@ fn frame(device: u32, kind: [u8; 2], len: usize) -> Vec<u8> {
     frame
 }
 
-/// Goal: a device that floods the gateway with ARP, from as many addresses of Ethernet as it likes,
-/// delays a probe of IP by a few frames at most and costs none of its packets. A flood from one
-/// address costs other devices none of their frames without IP, and a flood from forged addresses
-/// no more than half of them. Method: twice the line's rate of ARP up, each frame from its own
-/// address, or all from one.
+/// Goal: a device that floods the gateway with ARP, from any number of MAC addresses, delays an IP
+/// probe by a few frames at most and costs none of its packets. A flood from one address costs
+/// other devices none of their frames without IP, and a flood from forged addresses at most half of
+/// them. Method: ARP uploads at twice the link's rate, each frame with its own address, or all with
+/// one.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_flood_without_ip_is_one_host() {

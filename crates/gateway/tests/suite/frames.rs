@@ -11,17 +11,16 @@ use crate::gateway::{Gateway, dropped, drops, told};
 use crate::raw::{Raw, millis};
 use crate::topology::Row;
 
-/// Frames on their way at once, and their bytes: as much as the buffers between are sure to hold.
+/// Maximum number of frames in flight, and their bytes: as much as the buffers in between certainly
+/// hold.
 const WINDOW: (u64, u64) = (200, 150_000);
-/// Flows of which the flow scheduler is checked.
+/// Number of flows whose scheduling order is checked.
 const FLOWS: u64 = 16;
 
-/// Frame `number`, whose source address is its number, and the flow it belongs to, if its order
-/// counts.
+/// Returns frame `number`, whose source address is its number, and its flow if its order matters.
 ///
-/// Every length from 14 on comes in turn. The frames are IPv4 and IPv6 of a few flows, headers of
-/// IP that end too early or are random, ARP, and any other EtherType; behind no, one or two VLAN
-/// tags.
+/// Lengths from 14 on occur in turn. The frames are IPv4 and IPv6 of a few flows, truncated or
+/// random IP headers, ARP, and any other EtherType, after no, one or two VLAN tags.
 fn frame(number: u32, mtu: usize) -> (Vec<u8>, Option<u64>) {
     let mut random = Xorshift::new(scramble(number.into()));
     let len = 14 + number as usize % (mtu + 1);
@@ -29,7 +28,7 @@ fn frame(number: u32, mtu: usize) -> (Vec<u8>, Option<u64>) {
     frame.extend(number.to_be_bytes());
     let tags = if len < 60 { 0 } else { random.below(8).saturating_sub(5) };
     for tag in 0..tags {
-        // With two the outer one is a service tag, unless the customer does otherwise.
+        // With two tags the outer one is usually a service tag.
         let is_service = tags == 2 && tag == 0 && random.below(2) == 0;
         frame.extend(if is_service { [0x88, 0xa8] } else { [0x81, 0] });
         frame.extend((random.next_u32() as u16).to_be_bytes());
@@ -41,7 +40,7 @@ fn frame(number: u32, mtu: usize) -> (Vec<u8>, Option<u64>) {
         5 => 0x0806,
         _ => random.next_u32() as u16,
     };
-    // A tag that ends too early the kernel itself throws away.
+    // The kernel itself drops a truncated tag.
     let is_tag = matches!(ether_type, 0x8100 | 0x88a8);
     let ether_type = if is_tag { 0x9000 } else { ether_type };
     frame.extend(ether_type.to_be_bytes());
@@ -69,16 +68,17 @@ fn frame(number: u32, mtu: usize) -> (Vec<u8>, Option<u64>) {
         body[40..44].copy_from_slice(&[0, of as u8, 0, 53]);
         flow = Some(FLOWS + of);
     } else if kind == 1 {
-        // The beginning of a header, whatever comes then, or nothing.
+        // The beginning of a header, or nothing.
         if let Some(first) = body.first_mut() {
             *first = 0x45;
         }
     }
-    // Behind a tag a flow is another one.
+    // A tagged packet is in another flow.
     (frame, flow.filter(|_| tags == 0))
 }
 
-/// How many of the frames came out, each as it went in, and those of a flow in order.
+/// Sends the frames through and checks that each arrives unchanged, and those of a flow in order;
+/// returns their number.
 fn sent_through(row: &Row, to: (&str, &str), count: u32, mtu: usize) -> u64 {
     let (sending, mut receiving) = (Raw::open(&row.c, to.0), Raw::open(&row.s, to.1));
     let (packets, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -102,7 +102,7 @@ fn sent_through(row: &Row, to: (&str, &str), count: u32, mtu: usize) -> u64 {
                 assert!(since.elapsed() < millis(5_000), "{} of {} arrived", arrived, sent.0);
                 thread::yield_now();
             }
-            // Two tags are more than the MTU allows for at its end.
+            // Two tags exceed the MTU at its limit.
             if sending.send(&frame) {
                 sent = (sent.0 + 1, sent.1 + len);
             }
@@ -118,7 +118,7 @@ fn sent_through(row: &Row, to: (&str, &str), count: u32, mtu: usize) -> u64 {
                 }
                 continue;
             };
-            // A bridge speaks to its like.
+            // Bridges send frames of their own.
             if found[0] & 1 == 1 {
                 continue;
             }
@@ -143,7 +143,7 @@ fn sent_through(row: &Row, to: (&str, &str), count: u32, mtu: usize) -> u64 {
     sent
 }
 
-/// What it says must be what came through.
+/// Checks the gateway's report against what arrived.
 fn all_through(row: &Row, words: &str, count: u32, mtu: usize) {
     let begin = Instant::now();
     let gateway = Gateway::start(&row.gw, words);
@@ -169,8 +169,8 @@ fn a_million_frames_come_out_as_they_went_in() {
     all_through(&row, "--up 4gbit --down 4gbit --limit 300p", 30_000, 9_000);
 }
 
-/// Goal: frames that cannot be sent on are counted as what they are.
-/// Method: the line's side takes 1,000 bytes less than the LAN's.
+/// Goal: frames that cannot be sent are counted by reason. Method: the WAN device's MTU is 1,000
+/// bytes smaller than the LAN device's.
 #[test]
 fn frames_too_long_for_the_other_side_are_counted() {
     let Some(row) = Row::new("toolong") else { return };
@@ -186,8 +186,7 @@ fn frames_too_long_for_the_other_side_are_counted() {
     let sending = Raw::open(&row.c, "c0");
     for number in 0..1_501 {
         assert!(sending.send(&frame(number, 1_500).0));
-        // Long ones take room in the buffers between, and what is there at the end is not read any
-        // more.
+        // Long frames fill the buffers in between, and the last ones are not read any more.
         if number % 100 == 0 {
             let sent = u64::from(number) + 1;
             let received = || told(&path)["directions"][0]["received"].as_u64();
@@ -203,7 +202,7 @@ fn frames_too_long_for_the_other_side_are_counted() {
     let up = &report["directions"][0];
     let (sent, refused) = (up["sent"].as_i64().unwrap(), dropped(&report, 0, "device"));
     assert_eq!((up["received"].as_i64(), sent + refused), (Some(1_501), 1_501), "{up}");
-    // Those with a tag may be four bytes longer.
+    // Tagged frames may be four bytes longer.
     assert!((501..=505).contains(&sent), "{up}");
 }
 

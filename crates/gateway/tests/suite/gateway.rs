@@ -15,11 +15,11 @@ use serde_json::Value;
 
 use crate::topology::Namespace;
 
-/// How long anything may take that should not take long.
+/// Timeout for anything that should be quick.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// It comes before others on the machine: it is to be measured, not they. `by` is a program that
-/// starts it.
+/// Creates a command with raised priority, since the gateway is measured and not the rest of the
+/// machine. `by` is a program that starts it.
 fn command(by: &[&str], words: &str) -> Command {
     let mut command = Command::new("nice");
     command.args(["-n", "-20"]).args(by).arg(env!("CARGO_BIN_EXE_freeboard-gateway"));
@@ -27,7 +27,7 @@ fn command(by: &[&str], words: &str) -> Command {
     command
 }
 
-/// Runs it to its end, which comes by itself; where it does not, it is ended.
+/// Runs it until it ends by itself, or kills it after a timeout.
 pub(crate) fn run(inside: &Namespace, words: &str) -> Output {
     let mut command = Command::new("timeout");
     command.args([&PATIENCE.as_secs().to_string(), env!("CARGO_BIN_EXE_freeboard-gateway")]);
@@ -35,7 +35,7 @@ pub(crate) fn run(inside: &Namespace, words: &str) -> Output {
     inside.within(move || command.output().unwrap())
 }
 
-/// A running gateway; killed with this.
+/// A running gateway, killed on drop.
 #[derive(Debug)]
 pub(crate) struct Gateway<'a> {
     inside: &'a Namespace,
@@ -45,37 +45,36 @@ pub(crate) struct Gateway<'a> {
     before: Vec<String>,
 }
 
-/// What a gateway said at its end.
+/// Output of a gateway that has ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
-    /// The lines on stderr that were not read.
+    /// Lines on stderr that were not read.
     pub(crate) said: Vec<String>,
     pub(crate) report: Value,
 }
 
 impl Ended {
-    /// The lines that are not about a link that went down or came up, or about frames that a device
-    /// refused.
+    /// Returns the lines that are not about a link going down or up, or about refused frames.
     pub(crate) fn said_of_the_end(&self) -> Vec<&String> {
-        let of_links = [": refuses frames, ", ": is down: ", ": is up again", " its carrier"];
+        let of_links = [": refuses frames ", ": down, ", ": up again", ": carrier "];
         let is_of_a_link = |line: &&String| of_links.iter().any(|part| line.contains(part));
         self.said.iter().filter(|line| !is_of_a_link(line)).collect()
     }
 }
 
 impl<'a> Gateway<'a> {
-    /// Starts between lan and wan.
+    /// Starts it between lan and wan.
     pub(crate) fn start(inside: &'a Namespace, words: &str) -> Self {
         Self::start_with(inside, &format!("--lan lan --wan wan {words}"))
     }
 
-    /// Starts, and waits until it forwards.
+    /// Starts it, and waits until it forwards.
     pub(crate) fn start_with(inside: &'a Namespace, words: &str) -> Self {
         Self::start_by(inside, &[], words)
     }
 
-    /// Starts by another program.
+    /// Starts it with another program.
     pub(crate) fn start_by(inside: &'a Namespace, by: &[&str], words: &str) -> Self {
         let before = inside.devices();
         let mut command = command(by, words);
@@ -99,12 +98,12 @@ impl<'a> Gateway<'a> {
         gateway
     }
 
-    /// The next line on stderr.
+    /// Returns the next line on stderr.
     pub(crate) fn says(&self) -> String {
         self.says_within(PATIENCE)
     }
 
-    /// The next line on stderr, which may come late.
+    /// Returns the next line on stderr, which may take longer.
     pub(crate) fn says_within(&self, patience: Duration) -> String {
         self.lines.recv_timeout(patience).unwrap()
     }
@@ -117,13 +116,13 @@ impl<'a> Gateway<'a> {
         kill(Pid::from_raw(self.pid().cast_signed()), signal).unwrap();
     }
 
-    /// Reads the configuration again; what it says of that, `count` lines.
+    /// Makes it read the configuration again; returns `count` lines of its log.
     pub(crate) fn reads_again(&self, count: usize) -> Vec<String> {
         self.signal(Signal::SIGHUP);
         (0..count).map(|_| self.says()).collect()
     }
 
-    /// The end that comes by itself, with everything accounted for.
+    /// Waits until it ends by itself, and checks its accounting.
     pub(crate) fn ends(mut self) -> Ended {
         let deadline = Instant::now() + PATIENCE;
         let status = loop {
@@ -145,7 +144,7 @@ impl<'a> Gateway<'a> {
         Ended { status, said, report }
     }
 
-    /// Ends it as an administrator does, and looks at what is left behind.
+    /// Ends it like an administrator, and checks that devices are unchanged.
     pub(crate) fn end(self) -> Value {
         let (inside, before) = (self.inside, self.before.clone());
         self.signal(Signal::SIGTERM);
@@ -163,19 +162,19 @@ impl Drop for Gateway<'_> {
     }
 }
 
-/// What a client of the socket of `--stats` is told at once.
+/// Returns the first report for a client of the `--stats` socket.
 pub(crate) fn told(socket: &Path) -> Value {
     let mut line = String::new();
     BufReader::new(UnixStream::connect(socket).unwrap()).read_line(&mut line).unwrap();
     serde_json::from_str(&line).unwrap()
 }
 
-/// The drops of a direction in a report, by reason.
+/// Returns the drops of a direction in a report, by reason.
 pub(crate) fn drops(direction: &Value) -> Vec<(String, i64)> {
     serde_json::from_value(direction["drops"].clone()).unwrap()
 }
 
-/// The drops of `direction`, 0 for up, for this reason.
+/// Returns the drops of `direction`, 0 for upload, for this reason.
 pub(crate) fn dropped(report: &Value, direction: usize, why: &str) -> i64 {
     let drops = drops(&report["directions"][direction]);
     drops.iter().find(|(reason, _)| reason == why).map_or(0, |(_, count)| *count)

@@ -1,5 +1,4 @@
-//! Acknowledgements that are thinned out, code points that are cleared, drops that are charged,
-//! memory that is limited, and the link in words.
+//! ACK filter, cleared code points, charged drops, memory limit and framing keywords.
 
 use core::time::Duration;
 use std::net::UdpSocket;
@@ -20,11 +19,10 @@ fn socket(test: &str) -> PathBuf {
     std::env::temp_dir().join(format!("freeboard-{}-{test}", std::process::id()))
 }
 
-/// Goal: where acknowledgements take more than the line up carries, a download is faster with the
-/// filter, and more so with the aggressive one; none is dropped without it. This holds of every
-/// queue that has a filter. Method: four downloads at 40 Mbit/s over 300 kbit/s up, whose
-/// acknowledgements would be some 900 kbit/s; the filter comes and goes by reloads, and so do the
-/// queues.
+/// Goal: if acknowledgements exceed the upload rate, a download is faster with the filter, and more
+/// so with the aggressive one; none is dropped without it. This holds for every queue with a
+/// filter. Method: four downloads at 40 Mbit/s over 300 kbit/s up, whose acknowledgements would be
+/// about 900 kbit/s; reloads change the filter and the queues.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_download_over_a_thin_line_up_is_faster_with_the_filter() {
@@ -79,7 +77,7 @@ fn a_download_over_a_thin_line_up_is_faster_with_the_filter() {
     gateway.end();
 }
 
-/// A UDP datagram over IPv4 with this class, its checksum right.
+/// Returns a UDP datagram over IPv4 with this traffic class and a correct checksum.
 pub(crate) fn datagram(class: u8) -> Vec<u8> {
     let mut frame = [vec![0xff; 6], vec![2, 0, 0, 0, 0, 9, 8, 0]].concat();
     let mut ip = vec![0x45, class, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2];
@@ -91,7 +89,7 @@ pub(crate) fn datagram(class: u8) -> Vec<u8> {
     frame
 }
 
-/// The sum that is all ones where the checksum is right.
+/// Returns the checksum's sum, which is all ones if it is correct.
 fn sum(header: &[u8]) -> u16 {
     let words = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
     let sum: u32 = words.sum();
@@ -99,8 +97,8 @@ fn sum(header: &[u8]) -> u16 {
     ((folded & 0xffff) + (folded >> 16)) as u16
 }
 
-/// Goal: frames leave without their code points where that was asked for, with their ECN bits and a
-/// right checksum; they are counted, and those the other way leave as they came.
+/// Goal: frames leave without code points in the configured directions, with their ECN bits and a
+/// correct checksum; they are counted, and those in the other direction are unchanged.
 #[test]
 fn code_points_are_cleared_one_way_or_both() {
     let Some(row) = Row::new("wash") else { return };
@@ -134,10 +132,10 @@ fn code_points_are_cleared_one_way_or_both() {
     }
 }
 
-/// Goal: with ingress what is dropped is charged: beside a sender that does not listen at least two
-/// thirds of the rate leave, and TCP that listens is not asked to send more than the rate. Method:
-/// a flood at twice the rate down, with ingress and without, by a reload; then TCP alone: what
-/// arrives at the gateway is at most the rate.
+/// Goal: with `--ingress` drops are charged: beside an unresponsive sender at least two thirds of
+/// the rate leave, and responsive TCP does not send more than the rate. Method: a flood at twice
+/// the download rate, with and without `--ingress`, by a reload; then TCP alone: arrivals at the
+/// gateway are at most the rate.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn with_ingress_arrivals_keep_to_the_rate() {
@@ -181,8 +179,8 @@ fn with_ingress_arrivals_keep_to_the_rate() {
     gateway.end();
 }
 
-/// Goal: no more frames are queued than buffers of the limit in memory hold, and what is refused of
-/// it names the word.
+/// Goal: no more frames are queued than buffers of the memory limit hold, and errors name the
+/// option.
 #[test]
 fn a_memory_limit_counts_buffers() {
     let Some(row) = Row::new("memlimit") else { return };
@@ -197,7 +195,7 @@ fn a_memory_limit_counts_buffers() {
         told(&socket)["directions"][direction]["limit_packets"].as_u64().unwrap()
     };
     let (up, down) = (limit(0), limit(1));
-    // A buffer has room for 1,522 bytes, and some of its own.
+    // A buffer holds 1,522 bytes, with some overhead.
     assert!((36..=43).contains(&up) && up == down, "{up} and {down}");
     let flood = Paced::start(&row, Heading::Up, Duration::from_millis(1), &[400]);
     for _ in 0..20 {
@@ -207,57 +205,63 @@ fn a_memory_limit_counts_buffers() {
         assert!(queued <= up + 32, "{queued} of {up}");
     }
     assert!(dropped(&told(&socket), 0, "overflow") > 0);
-    // By the rate: the least, and what 200 Mbit/s carry in 400 ms.
+    // By the rate: the minimum, and what 200 Mbit/s carry in 400 ms.
     file.write(&text("by-rate"));
     let said = "freeboard-gateway: memory-limit: 65536 bytes -> by-rate";
     assert_eq!(gateway.reads_again(1), [said]);
     let (up, down) = (limit(0), limit(1));
     assert!((2_400..=2_760).contains(&up) && (5_800..=6_600).contains(&down), "{up} and {down}");
     for (limit, part) in [
-        ("1kb", ": line 4: --memory-limit 1024: a frame takes 16"),
+        (
+            "1kb",
+            ": line 4: --memory-limit 1024: less than one frame with an MTU of 1500 (expected at least 16",
+        ),
         (
             "by-rate 5",
-            "--memory-limit \"by-rate 5\": not accepted \
+            "--memory-limit \"by-rate 5\": invalid value \
              (expected by-rate, or 1 to 4294967295 bytes",
         ),
     ] {
         file.write(&text(limit));
         let said = gateway.reads_again(1).remove(0);
-        assert!(said.contains("kept as it was: --config") && said.contains(part), "{said}");
+        assert!(
+            said.contains("configuration not changed: --config") && said.contains(part),
+            "{said}"
+        );
     }
     drop(flood);
     gateway.end();
 }
 
-/// Goal: the words of a link count as its options do, and change by a reload.
+/// Goal: framing keywords are equivalent to the single options, and change by a reload.
 #[test]
 fn a_link_has_words() {
     let Some(row) = Row::new("linkwords") else { return };
     let line = "up = \"10mbit\"\ndown = \"10mbit\"\n";
-    let file = file("linkwords", &format!("{line}link = \"pppoe-ptm ether-vlan\""));
+    let file = file("linkwords", &format!("{line}framing = \"pppoe-ptm ether-vlan\""));
     let gateway = Gateway::start(&row.gw, &format!("--config {}", file.path()));
     for (text, said) in [
-        ("framing = \"ptm\"\noverhead = 34", "configuration read, nothing has changed"),
+        ("encoding = \"ptm\"\noverhead = 34", "configuration read again, no changes"),
         (
-            "link = \"wireguard pppoe-ptm\"\nburst = 15000",
-            "link: overhead 34 ptm -> pad 16 overhead 90 ptm",
+            "framing = \"wireguard pppoe-ptm\"\nburst = 15000",
+            "framing: overhead 34 ptm -> pad 16 overhead 90 ptm",
         ),
     ] {
         file.write(&format!("{line}{text}"));
         assert_eq!(gateway.reads_again(1), [format!("freeboard-gateway: {said}")]);
     }
     assert_eq!(gateway.says(), "freeboard-gateway: catch-up: 10 ms -> 15000 bytes");
-    file.write(&format!("{line}link = \"pppoe-ptn\""));
+    file.write(&format!("{line}framing = \"pppoe-ptn\""));
     let said = gateway.reads_again(1).remove(0);
     assert!(
-        said.contains(": line 3: --link \"pppoe-ptn\": unknown link option `pppoe-ptn`"),
+        said.contains(": line 3: --framing \"pppoe-ptn\": unknown link option `pppoe-ptn`"),
         "{said}"
     );
     gateway.end();
 }
 
-/// Goal: what tells hosts apart, what memory may be taken and how late a timer may be are read
-/// back, at the start and after a reload.
+/// Goal: host identity, memory limit and catch-up are reported as configured, at the start and
+/// after a reload.
 #[test]
 fn what_is_set_is_read_back() {
     let Some(row) = Row::new("readback") else { return };
@@ -275,7 +279,7 @@ fn what_is_set_is_read_back() {
     file.write(&format!("{line}{more}"));
     assert_eq!(gateway.reads_again(3).len(), 3);
     assert_eq!(read(), ["\"prefix/24/56\"", "1048576", "\"9000 bytes\""]);
-    // A host that is a prefix is reported as a table takes it.
+    // A host that is a prefix is reported as written in a table.
     let (prefix, deadline) = ("10.9.0.0/24", Instant::now() + Duration::from_secs(10));
     let is_seen = || {
         row.c.within(|| {

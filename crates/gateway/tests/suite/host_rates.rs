@@ -15,10 +15,10 @@ use crate::traffic::{BOTH, Bulk, Heading};
 
 const LINE: &str = "up = \"10mbit\"\ndown = \"10mbit\"\n";
 
-/// Goal: a host with a rate has it while another wants the rest, and the whole line when no other
-/// does; and the old word for rates is accepted with a hint.
-/// Method: a host with a rate of 2 Mbit/s and one without, at 10 Mbit/s, each way; then the one
-/// with the rate alone; and the rate is taken back while it sends.
+/// Goal: a host with a rate gets it while another host wants the rest, and the whole link if no
+/// other host sends; and the old name of the table is accepted with a hint. Method: a host with a
+/// rate of 2 Mbit/s and one without, at 10 Mbit/s, in each direction; then the one with the rate
+/// alone; and the rate is removed while it sends.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_host_has_its_rate_and_what_others_leave() {
@@ -26,7 +26,7 @@ fn a_host_has_its_rate_and_what_others_leave() {
     let file = file("hostrates", &format!("{LINE}[caps]\n\"{}\" = \"2mbit\"\n", HOSTS[0]));
     let gateway = Gateway::start(&row.gw, &format!("--config {}", file.path()));
     let hint = gateway.says();
-    assert!(hint.starts_with("freeboard-gateway: caps: accepted for this release"), "{hint}");
+    assert!(hint.starts_with("freeboard-gateway: [caps]: renamed"), "{hint}");
     for heading in BOTH {
         let bulks = HOSTS.map(|host| Bulk::start(&row, host, heading, 4));
         thread::sleep(millis(1_000));
@@ -47,12 +47,12 @@ fn a_host_has_its_rate_and_what_others_leave() {
     gateway.end();
 }
 
-/// Goal: a host has its ceiling on an idle line and no more, whatever it opens; a new one counts at
-/// once, while the host stays backlogged; and another host has the rest.
-/// Method: ceilings of 5, 2 and 8 Mbit/s one after another at 10 Mbit/s, over flows that never end,
-/// each way. What leaves the gateway counts, as a ceiling does: a receiver is handed at once what
-/// waited for a lost segment. No second is above the ceiling and its burst; the median of five in a
-/// row has all of it, for TCP that had little takes seconds to find more.
+/// Goal: a host gets its ceiling on an idle link and no more, whatever it opens; a changed ceiling
+/// takes effect at once, while the host stays backlogged; and another host gets the rest. Method:
+/// ceilings of 5, 2 and 8 Mbit/s one after another at 10 Mbit/s, over endless flows, in each
+/// direction. The ceiling applies to what leaves the gateway, so that is measured: a receiver gets
+/// at once what waited for a lost segment. No second exceeds the ceiling plus its burst; the median
+/// of five consecutive seconds reaches it, since TCP takes seconds to use a raised ceiling.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_host_has_its_ceiling_on_an_idle_line() {
@@ -76,8 +76,8 @@ fn a_host_has_its_ceiling_on_an_idle_line() {
             let what = format!("{heading:?}, {flows} flows, {word}, of the ceiling");
             let measure = || {
                 let of_ceiling = sent_megabits(&socket, heading, 1) / rate;
-                // The burst is 20 ms, a second is read to 10 ms, and it holds a packet more or
-                // less.
+                // The burst is 20 ms, a second is measured to 10 ms, and includes one packet more
+                // or less.
                 assert!(of_ceiling <= 1.04, "{what}: {of_ceiling:.3}");
                 vec![of_ceiling]
             };
@@ -95,7 +95,7 @@ fn a_host_has_its_ceiling_on_an_idle_line() {
     }
 }
 
-/// What the gateway sends in `seconds` seconds, in Mbit/s of frames.
+/// Returns what the gateway sends in `seconds` seconds, in Mbit/s of frames.
 pub(crate) fn sent_megabits(socket: &Path, heading: Heading, seconds: u64) -> f64 {
     let direction = match heading {
         Heading::Up => 0,
@@ -108,7 +108,7 @@ pub(crate) fn sent_megabits(socket: &Path, heading: Heading, seconds: u64) -> f6
     bytes as f64 * 8e-6 / begin.elapsed().as_secs_f64()
 }
 
-/// What was received in `seconds` seconds, in Mbit/s.
+/// Returns what was received in `seconds` seconds, in Mbit/s.
 pub(crate) fn megabits(bulks: &[Bulk], seconds: u32) -> Vec<f64> {
     let begin = Instant::now();
     let bytes = Bulk::received_in(bulks, Duration::from_secs(seconds.into()));

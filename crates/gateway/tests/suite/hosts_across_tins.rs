@@ -1,4 +1,4 @@
-//! One share of a host in all tins together, with TCP of the kernel.
+//! One share of a host across all tins, with the kernel's TCP.
 
 use core::cell::Cell;
 use core::ops::RangeInclusive;
@@ -13,16 +13,16 @@ use crate::refusals::file;
 use crate::topology::{HOSTS, Row};
 use crate::traffic::{BOTH, Bulk};
 
-/// Code points of the four tins of diffserv4, as bytes of class: CS1, CS0, AF41, EF.
+/// Code points of the four tins of diffserv4 as traffic class bytes: CS1, CS0, AF41, EF.
 const CLASSES: [u8; 4] = [8 << 2, 0, 34 << 2, 46 << 2];
 const VIDEO: u8 = 34 << 2;
 
-/// Goal: beside a host with a flow in each tin a host in one tin has half of this tin where each
-/// tin is shared by itself, and much more of it where hosts share across tins: half of the line
-/// less the packet of each turn that the other host is left there. The bounds are wide: what a
-/// tin leaves the others have, and TCP leaves some.
-/// Method: diffserv4 at 20 Mbit/s, each way. The host in one tin is in video, which half of the
-/// rate belongs to: 25 % of the line are half of the tin, and half of the line is all of it.
+/// Goal: beside a host with a flow in each tin, a host in a single tin gets half of this tin if
+/// each tin is shared separately, and much more if hosts share across tins: half of the link, less
+/// the packet per round that the other host is left there. The bounds are wide because tins use
+/// what others leave, and TCP leaves some capacity unused. Method: diffserv4 at 20 Mbit/s, in each
+/// direction. The single tin is video, with half of the rate: 25 % of the link are half of the tin,
+/// and half of the link is all of it.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_host_in_all_tins_has_one_share_or_four() {

@@ -1,4 +1,4 @@
-//! Kinds of traffic that are not plain IPv4 of plain length.
+//! Traffic other than plain IPv4 of ordinary length.
 
 use std::thread;
 
@@ -10,14 +10,14 @@ use crate::topology::{FAR, HOSTS, Row};
 use crate::traffic::{BOTH, Bulk, Heading, Paced, uncut_datagrams};
 
 const RATES: &str = "--up 20mbit --down 20mbit";
-/// Frames of several packets are dropped, and whatever hands over such is said.
+/// Frames of several packets are dropped, and their sources are reported.
 const UNCUT: &str = "--up 20mbit --down 20mbit --split-gso=off";
 
-/// A UDP flow of these lengths from one address to the other arrives.
+/// Checks that a UDP flow of these lengths arrives.
 fn arrives(row: &Row, addresses: [&str; 2], lengths: &[usize]) {
     for (from, to, address) in [(&row.c, &row.s, addresses[1]), (&row.s, &row.c, addresses[0])] {
-        // The ends have to find each other first, and their kernels keep only a few packets until
-        // then.
+        // The ends have to resolve each other's address first, and their kernels keep only a few
+        // packets until then.
         attempts("a flow arrives", || {
             let flow = Paced::between(from, to, address.parse().unwrap(), millis(10), lengths);
             thread::sleep(millis(400));
@@ -28,7 +28,7 @@ fn arrives(row: &Row, addresses: [&str; 2], lengths: &[usize]) {
     }
 }
 
-/// TCP gets through, at nearly the rate.
+/// Checks that TCP gets through at nearly the rate.
 fn tcp_arrives(row: &Row, host: &str) {
     for heading in BOTH {
         attempts("TCP arrives", || {
@@ -41,8 +41,8 @@ fn tcp_arrives(row: &Row, host: &str) {
     }
 }
 
-/// Goal: what was never spoken about gets through: ARP, without which there is no IPv4 here, IPv6
-/// with its neighbour discovery, and frames with a VLAN tag, which cards take out and put in.
+/// Goal: protocols without special treatment get through: ARP, without which there is no IPv4 here,
+/// IPv6 with its neighbour discovery, and frames with VLAN tags, which devices remove and insert.
 #[test]
 fn arp_and_ipv6_and_tagged_frames_get_through() {
     let Some(row) = Row::new("kinds") else { return };
@@ -50,7 +50,7 @@ fn arp_and_ipv6_and_tagged_frames_get_through() {
     arrives(&row, [HOSTS[0], FAR], &[60, 576, 1_500]);
     row.with_ipv6();
     arrives(&row, ["fd00::1", "fd00::2"], &[80, 576, 1_500]);
-    // The kernel's own tags, where it has them; frames with tags are among the million too.
+    // The kernel's own tags, if it has them; the million frames include tagged ones too.
     if row.with_tags() {
         arrives(&row, ["10.7.0.1", "10.7.0.2"], &[60, 576, 1_500]);
         tcp_arrives(&row, "10.7.0.1");
@@ -70,7 +70,7 @@ fn jumbo_frames_get_through() {
     gateway.end();
 }
 
-/// The sum of the words of `bytes`, as IP adds them.
+/// Returns the ones' complement sum of the words of `bytes`.
 fn sum(bytes: &[u8]) -> u16 {
     let word = |pair: &[u8]| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| low.into());
     let sum: u32 = bytes.chunks(2).map(word).sum();
@@ -78,7 +78,8 @@ fn sum(bytes: &[u8]) -> u16 {
     ((folded & 0xffff) + (folded >> 16)) as u16
 }
 
-/// Whether the checksum of TCP in this Ethernet frame is right; None if there is no TCP over IPv4.
+/// Returns true if the TCP checksum in this Ethernet frame is correct; `None` without TCP over
+/// IPv4.
 fn is_checksum_right(frame: &[u8]) -> Option<bool> {
     let ip = frame.get(14..)?;
     if frame[12..14] != [8, 0] || ip[9] != 6 {
@@ -92,9 +93,9 @@ fn is_checksum_right(frame: &[u8]) -> Option<bool> {
     Some(sum(&bytes) == 0xffff)
 }
 
-/// Goal: a checksum that the sender left to its card is completed by the card it leaves by.
-/// Method: the veth of the sender leaves it open; that of the gateway's line side has to complete
-/// it, since it does not pass it on. What is on the line is checked in full.
+/// Goal: a checksum that the sender left to its device is completed by the device it leaves by.
+/// Method: the sender's veth leaves it open; the gateway's WAN device has to complete it, since it
+/// does not pass it on. Frames on the link are checked in full.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn open_checksums_are_closed_on_the_line() {
@@ -118,9 +119,9 @@ fn open_checksums_are_closed_on_the_line() {
     gateway.end();
 }
 
-/// Goal: an open checksum is where it belongs behind tags, of which the kernel takes the first out,
-/// and behind IPv6.
-/// Method: UDP from a socket that leaves checksums open, to a line whose card has to close them.
+/// Goal: an open checksum has the right offset after VLAN tags, the first of which the kernel
+/// removes, and with IPv6. Method: UDP from a socket that leaves checksums open, to a link whose
+/// device has to complete them.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn open_checksums_behind_tags_and_ipv6_are_closed() {
@@ -144,7 +145,7 @@ fn open_checksums_behind_tags_and_ipv6_are_closed() {
             let mut found = line.receive().unwrap();
             let closed = sum(&[&ip[addresses..], &[0, 17, 0, 29], &found[from..]].concat());
             assert_eq!(closed, 0xffff, "{found:02x?}");
-            // All else is as it was sent.
+            // Everything else is unchanged.
             found[from + 6..from + 8].copy_from_slice(&pseudo.to_be_bytes());
             assert_eq!(found, frame);
         }
@@ -152,9 +153,9 @@ fn open_checksums_behind_tags_and_ipv6_are_closed() {
     gateway.end();
 }
 
-/// Goal: super-packets of a sender that leaves the cutting to its card are counted, it is said what
-/// helps, at the start and then again and again with the loss, and nothing else suffers. The
-/// command that is said helps.
+/// Goal: super-packets of a sender that leaves segmentation to its device are counted, the remedy
+/// is logged at the start and then repeatedly with the loss, and nothing else suffers. The logged
+/// command helps.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn merged_packets_are_counted_and_others_live_on() {
@@ -174,13 +175,13 @@ fn merged_packets_are_counted_and_others_live_on() {
         drop(bulk);
         probe.stop().complete()
     });
-    // The first loss is said at once. What comes within ten seconds is said when they are over, all
+    // The first loss is logged at once. Losses within the next ten seconds are logged afterwards,
     // in one line.
     let mut losses = 0;
     for _ in 0..2 {
         let said = gateway.says_within(millis(15_000));
         assert!(
-            said.ends_with("type where they come from: ip link set DEV gso_max_segs 1"),
+            said.ends_with("where they come from run: ip link set DEV gso_max_segs 1"),
             "{said}"
         );
         let (_, dropped) = said.split_once(" lan: dropped ").unwrap();
@@ -193,10 +194,9 @@ fn merged_packets_are_counted_and_others_live_on() {
     assert_eq!(dropped(&report, 1, "merged"), 0, "{report}");
 }
 
-/// Goal: packets that the last device of the sender cuts up arrive as single packets, whatever the
-/// protocol, with the one command of the page and every offload left on. Tried are TCP, UDP that a
-/// program hands over by the dozen as QUIC does, IPv4 and IPv6. Without it the same datagrams are
-/// dropped.
+/// Goal: with the one command of the page and all offloads left on, packets are segmented by the
+/// sender's last device and arrive as single packets for every protocol: TCP, UDP sent by the dozen
+/// as by QUIC, IPv4 and IPv6. Without the command the same datagrams are dropped.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn one_command_is_enough_for_every_protocol() {
@@ -215,7 +215,7 @@ fn one_command_is_enough_for_every_protocol() {
     assert!(gateway.ends().status.success());
 }
 
-/// Goal: a device that begins to merge while frames pass is reported with the command that helps,
+/// Goal: a device that starts to coalesce packets while frames pass is reported with the remedy,
 /// before a loss.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
@@ -224,14 +224,14 @@ fn a_device_that_begins_to_merge_is_reported() {
     let gateway = Gateway::start(&row.gw, UNCUT);
     row.gw.ethtool("-K lan gro on");
     let said = gateway.says();
-    let (what, command) = said.split_once("; type: ethtool ").unwrap();
-    assert!(what.contains(" lan merges packets that it receives"), "{said}");
+    let (what, command) = said.split_once("; run: ethtool ").unwrap();
+    assert!(what.contains(" lan coalesces received packets"), "{said}");
     row.gw.ethtool(command);
     arrives(&row, [HOSTS[0], FAR], &[60, 1_500]);
     gateway.end();
 }
 
-/// Goal: unequal and changed MTUs, and frames that are lost by them, are said once each.
+/// Goal: unequal and changed MTUs, and the frames lost by them, are logged once each.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn mtus_that_do_not_fit_are_said() {
@@ -251,24 +251,27 @@ fn mtus_that_do_not_fit_are_said() {
         assert!(flow.stop().arrived.is_empty());
     };
     lost();
-    assert!(gateway.says().ends_with(
-        " wan: refuses frames, which are counted as device: they are longer than its MTU of 1400"
-    ));
+    assert!(
+        gateway
+            .says()
+            .ends_with(" wan: refuses frames (counted as device): longer than its MTU of 1400")
+    );
     lost();
     row.set_mtu(2_000);
-    // Between the two they differ, and that may be said or not.
+    // Between the two changes they differ, which may be logged or not.
     for name in ["lan", "wan"] {
         let said = core::iter::from_fn(|| Some(gateway.says()));
         let said = said.take(2).find(|line| !line.contains(" has an MTU of ")).unwrap();
-        let part = format!(" {name}: its MTU is 2000 now, and was ");
-        assert!(said.contains(&part) && said.ends_with("until a restart"), "{said}");
+        let part = format!(" {name}: MTU changed from ");
+        assert!(said.contains(&part) && said.contains(" to 2000; "), "{said}");
+        assert!(said.ends_with("until a restart"), "{said}");
     }
     let flow = Paced::start(&row, Heading::Up, millis(10), &[2_000]);
     thread::sleep(millis(300));
     assert!(flow.stop().arrived.is_empty());
     let said = gateway.says();
     assert!(
-        said.contains(" lan: a frame longer than its MTU of 1500 allowed at the start was dropped"),
+        said.contains(" lan: dropped a frame longer than the MTU of 1500 at the start allows"),
         "{said}"
     );
     gateway.signal(nix::sys::signal::Signal::SIGTERM);
@@ -288,14 +291,14 @@ fn a_device_that_merges_is_refused_with_the_command_that_helps() {
         let (_, command) = said.trim_end().split_once("ethtool ").unwrap();
         assert!(command.starts_with(&format!("-K {device} gro off")), "{said}");
         assert_eq!(row.gw.devices(), before);
-        // The command is to be typed as it is said.
+        // The command can be pasted as logged.
         row.gw.ethtool(command);
     };
     for device in ["lan", "wan"] {
         row.gw.ethtool(&format!("-K {device} gro on"));
         refused(&format!("--{device}"), device, "--lan lan --wan wan");
     }
-    // A bridge has a flag of its own, whatever its ports have, and a new bridge has it on.
+    // A bridge has its own flag, independent of its ports, and a new bridge has it on.
     row.gw.ip("link add name br0 type bridge");
     row.gw.ip("link set lan master br0");
     refused("--lan", "br0", "--lan br0 --wan wan");

@@ -1,16 +1,15 @@
 //! The gateway with the kernel of this machine: three network namespaces in a row, the gateway in
-//! the one in the middle, TCP, UDP and raw frames through it.
+//! the middle one, with TCP, UDP and raw frames through it.
 //!
-//! `top` alone needs no namespace: the live view on a terminal.
-//!
-//! The rest takes root, `ip`, `tc` with tbf, `ethtool`, `setpriv` and, for translated addresses,
-//! `nft`. Elsewhere each of its tests says `skipped: needs` and what is missing, and passes, unless
-//! the environment has `CI=true`: there a test that is skipped fails.
+//! Only `top`, the live view on a terminal, needs no namespace. The others need root, `ip`, `tc`
+//! with tbf, `ethtool`, `setpriv` and, for NAT, `nft`. Without them a test prints `skipped: needs`
+//! with what is missing, and passes, unless the environment has `CI=true`, where a skipped test
+//! fails.
 //!
 //! Tests that take more than a few seconds are ignored unless `cargo xtask check` runs them.
 //!
-//! What is measured is said in ratios and medians. A measurement may be tried five times, since
-//! other work on the machine takes time from a queue that never comes back; every attempt is
+//! Measurements are checked as ratios and medians. A measurement may be tried five times, since
+//! other load on the machine takes time from a queue that it cannot get back; every attempt is
 //! printed. An attempt during which the host of a virtual machine took its processors does not
 //! count (`conformance::measurement`).
 #![cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! Hosts of several addresses: lists, cards, prefixes.
+//! Hosts with several addresses: lists, network cards and prefixes.
 
 use core::time::Duration;
 use std::thread;
@@ -16,18 +16,18 @@ const LINE: &str = "up = \"20mbit\"\ndown = \"20mbit\"\n";
 /// A third address of the LAN.
 const THIRD: &str = "10.9.0.5";
 
-/// What an address has of all three.
+/// Returns each address's share of the total.
 fn share_of_third(bulks: &[Bulk]) -> Vec<f64> {
     let bytes = Bulk::received_in(bulks, Duration::from_millis(1_500));
     let all: u64 = bytes.iter().sum();
     vec![bytes[2] as f64 * 100.0 / all as f64]
 }
 
-/// Goal: addresses on a list are one host: another host has half of the line beside two addresses
-/// of one machine, and a third where each address is a host; by card all of them are one. A ceiling
-/// of a name holds for its addresses together, one of a prefix for each host in it. All of it
-/// changes by a reload, and reports say the name. Method: three addresses with four TCP flows each,
-/// both ways.
+/// Goal: addresses in a list are one host: another host gets half of the link beside two addresses
+/// of one machine, and a third if each address is a host; by MAC address all of them are one. A
+/// ceiling of a name applies to its addresses together, one of a prefix to each host in it. All of
+/// it changes by a reload, and reports use the name. Method: three addresses with four TCP flows
+/// each, in both directions.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn addresses_on_a_list_are_one_host() {

@@ -1,4 +1,4 @@
-//! Hosts behind the machine's own translation of addresses.
+//! Hosts behind this machine's own NAT.
 
 use core::time::Duration;
 use std::io::Write as _;
@@ -21,8 +21,8 @@ use crate::traffic::{BOTH, Bulk};
 const HOSTS: [&str; 2] = ["10.8.0.1", "10.8.0.3"];
 const LINE: &str = "up = \"20mbit\"\ndown = \"20mbit\"\n";
 
-/// The machine in the middle becomes a router that translates addresses, with the gateway on its
-/// outer side: its stack has `out`, whose peer is `fb`. False where the kernel cannot.
+/// Turns the machine in the middle into a router with NAT, with the gateway on its outer side: its
+/// stack has `out`, whose peer is `fb`. Returns false if the kernel cannot.
 fn translate(row: &Row) -> bool {
     for (inside, device, address) in
         [(&row.c, "c0", HOSTS[0]), (&row.c, "c0", HOSTS[1]), (&row.gw, "lan", "10.8.0.254")]
@@ -37,7 +37,7 @@ fn translate(row: &Row) -> bool {
         row.gw.ethtool(&format!("-K {device} gro off"));
         row.gw.ip(&format!("link set {device} gso_max_segs 1 up"));
     }
-    // Or the kernel would answer for the address of `out` there as well.
+    // Otherwise the kernel would answer for the address of `out` there as well.
     row.gw.ip("link set wan arp off");
     row.gw.ip("addr add 10.9.0.254/24 dev out");
     row.c.ip("route add default via 10.8.0.254");
@@ -55,7 +55,7 @@ fn translate(row: &Row) -> bool {
     table
 }
 
-/// Rules of `nft` inside.
+/// Runs `nft` rules inside.
 pub(crate) fn nft(inside: &Namespace, rules: &str) -> Result<(), String> {
     inside.within(|| {
         let mut child = Command::new("nft")
@@ -73,16 +73,16 @@ pub(crate) fn nft(inside: &Namespace, rules: &str) -> Result<(), String> {
     })
 }
 
-/// What the first of two has of both, in percent.
+/// Returns the first one's share of the total of two, in percent.
 fn share_of_first(bulks: &[Bulk]) -> f64 {
     let bytes = Bulk::received_in(bulks, Duration::from_millis(1_500));
     bytes[0] as f64 * 100.0 / bytes.iter().sum::<u64>() as f64
 }
 
-/// Goal: hosts behind the machine's own translation share the line by halves, whatever flows they
-/// open, and reports have their addresses; without the option the flows share, as all are of one
-/// address. On and off by a reload. Method: a router that masquerades two hosts, with the gateway
-/// on its outer side; one flow beside eight, each way.
+/// Goal: hosts behind this machine's NAT share the link equally, whatever flows they open, and
+/// reports show their addresses; without the option the flows share, since all have one address. A
+/// reload enables and disables it. Method: a router that masquerades two hosts, with the gateway on
+/// its outer side; one flow beside eight, in each direction.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn hosts_behind_the_own_translation_are_told_apart() {
@@ -130,8 +130,8 @@ fn hosts_behind_the_own_translation_are_told_apart() {
     gateway.end();
 }
 
-/// Sends a datagram from each of `count` ports of the first host, after one that makes addresses
-/// known.
+/// Sends a datagram from each of `count` ports of the first host, after one that resolves
+/// addresses.
 fn each_port_once(row: &Row, count: u16) {
     let far = (FAR, 9_999);
     row.c.within(|| {
@@ -147,16 +147,15 @@ fn each_port_once(row: &Row, count: u16) {
     });
 }
 
-/// How many packets of `host` were sent up.
+/// Returns the number of uploaded packets of `host`.
 fn sent_up(report: &Value, host: &str) -> u64 {
     let seen = report["directions"][0]["hosts_seen"].as_array().unwrap();
     let found = seen.iter().filter(|of| of["name"] == host);
     found.map(|of| of["sent"].as_u64().unwrap()).sum()
 }
 
-/// Goal: the first packet of a connection from a host is of the host: nothing counts for the
-/// machine's own address. Method: 400 connections of one datagram each within 25 ms, of which none
-/// has a second packet.
+/// Goal: the first packet of a host's connection is attributed to the host, none to the machine's
+/// own address. Method: 400 connections of one datagram each within 25 ms.
 #[test]
 fn the_first_packet_of_a_connection_is_of_its_host() {
     let Some(row) = Row::new("natfirst") else { return };
@@ -177,8 +176,8 @@ fn the_first_packet_of_a_connection_is_of_its_host() {
     gateway.end();
 }
 
-/// Goal: connections that began while the gateway did not read are known soon after, told or read.
-/// Method: a gateway that stands still while 16,000 connections begin.
+/// Goal: connections that began while the gateway did not read are known soon after, by report or
+/// from the table. Method: a stopped gateway while 16,000 connections begin.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn what_began_meanwhile_is_known_soon() {
@@ -207,8 +206,8 @@ fn what_began_meanwhile_is_known_soon() {
     gateway.end();
 }
 
-/// Goal: a gateway that was started without the option says that it needs a restart, and goes on
-/// without it.
+/// Goal: a gateway that was started without the option reports that it needs a restart, and
+/// continues without it.
 #[test]
 fn the_option_needs_a_restart_where_it_was_off() {
     let Some(row) = Row::new("natlate") else { return };
@@ -218,7 +217,7 @@ fn the_option_needs_a_restart_where_it_was_off() {
     let gateway = Gateway::start(&row.gw, &words);
     file.write(&format!("{LINE}nat = true\n"));
     let said = gateway.reads_again(2);
-    assert!(said[1].ends_with("needs a restart, off until then"), "{said:?}");
+    assert!(said[1].ends_with("needs a restart; off until then"), "{said:?}");
     assert!(told(&socket)["nat"].is_null());
     gateway.end();
 }

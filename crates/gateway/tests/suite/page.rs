@@ -1,5 +1,5 @@
-//! The recipes of `docs/guide/gateway.md`, as they are written there: for a router, and for traffic
-//! to pass while no gateway runs.
+//! The recipes of `docs/guide/gateway.md` as written there: for a router, and for traffic to pass
+//! while no gateway runs.
 
 use std::net::TcpStream;
 use std::process::Command;
@@ -19,18 +19,18 @@ use crate::traffic::{BOTH, Bulk};
 const PAGE: &str = include_str!("../../../../docs/guide/gateway.md");
 const HOST: &str = "192.168.1.10";
 const FAR: &str = "203.0.113.2";
-/// What the page says.
+/// Rates on the page.
 const RATES: [u64; 2] = [9_500_000, 45_000_000];
 
-/// The words behind the program's name in each line of the block of code with this in it.
+/// Returns the arguments in each line of the code block that contains `part`.
 fn recipe(part: &str) -> Vec<&'static str> {
     let block = PAGE.split("```").skip(1).step_by(2).find(|block| block.contains(part)).unwrap();
     let words = |line: &'static str| Some(line.split_once("freeboard-gateway ")?.1.trim());
     block.lines().filter_map(words).collect()
 }
 
-/// What systemd does before the start and behind the end, by the block of a unit with this in it,
-/// with our program.
+/// Returns what systemd runs before the start and after the end, from the code block of a unit that
+/// contains `part`, with the program under test.
 fn unit(part: &str) -> [String; 2] {
     let block = PAGE.split("```").skip(1).step_by(2).find(|block| block.contains(part)).unwrap();
     ["ExecStartPre=+", "ExecStopPost=+"].map(|key| {
@@ -39,7 +39,7 @@ fn unit(part: &str) -> [String; 2] {
     })
 }
 
-/// Runs a command of a unit inside; with a dash before it, it may fail.
+/// Runs a command of a unit inside; with a leading dash it may fail.
 fn exec(row: &Row, command: &str) {
     let is_free = command.starts_with('-');
     let command = command.trim_start_matches('-');
@@ -47,8 +47,8 @@ fn exec(row: &Row, command: &str) {
     assert!(status.unwrap().success() || is_free, "{command}");
 }
 
-/// The machine in the middle is a router with `eth1` towards a host and `eth0` towards the link,
-/// with the laxest check of sources.
+/// Turns the machine in the middle into a router with `eth1` towards a host and `eth0` towards the
+/// link, with the most permissive source check.
 fn router(test: &str) -> Option<Row> {
     let row = Row::new(test)?;
     row.silence();
@@ -75,7 +75,7 @@ fn router(test: &str) -> Option<Row> {
     Some(row)
 }
 
-/// How many of ten packets are answered.
+/// Returns the number of replies to ten packets.
 fn answered(row: &Row, address: &str) -> usize {
     let words = format!("-c 10 -i 0.1 -W 1 {address}");
     let said = row.c.within(|| call("ping", &words));
@@ -83,17 +83,17 @@ fn answered(row: &Row, address: &str) -> usize {
     said.matches(" bytes from ").count()
 }
 
-/// The address of a device.
+/// Returns the MAC address of a device.
 fn mac(row: &Row, device: &str) -> String {
     let text = row.gw.try_ip(&format!("-j link show {device}")).unwrap();
     let devices: Value = serde_json::from_str(&text).unwrap();
     devices[0]["address"].as_str().unwrap().to_owned()
 }
 
-/// Goal: an operator who follows the page has a router whose hosts pass the gateway both ways, and
-/// nowhere else. Method: a router that forwards, with the laxest check of sources, where the kernel
-/// answers for any of its addresses at any device; hosts that ask anew for the router's address,
-/// several times.
+/// Goal: by following the page an operator gets a router whose hosts pass the gateway in both
+/// directions, with no way around it. Method: a router that forwards, with the most permissive
+/// source check, where the kernel answers for any of its addresses on any device; hosts resolve the
+/// router's address again several times.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn the_recipe_for_a_router_leaves_no_way_past_the_gateway() {
@@ -106,7 +106,7 @@ fn the_recipe_for_a_router_leaves_no_way_past_the_gateway() {
     row.wait_for_carriers();
     for _ in 0..5 {
         row.c.ip("neigh flush all");
-        // No program listens there, and the kernel there says so.
+        // No program listens there, and the kernel answers that.
         row.c.within(|| TcpStream::connect((FAR, 9)).unwrap_err());
         let found = row.c.try_ip("neigh show 192.168.1.1").unwrap();
         assert!(found.contains(&mac_of_router), "{found}");
@@ -120,7 +120,7 @@ fn the_recipe_for_a_router_leaves_no_way_past_the_gateway() {
             let bytes = Bulk::received_in(&bulk, millis(2_000))[0];
             let bits = (bytes as f64 * 8.0 / begin.elapsed().as_secs_f64()) as u64;
             println!("{heading:?}: {bits} bit/s");
-            // What past the gateway went would be many times as much.
+            // What bypassed the gateway would be many times as much.
             if !(rate / 2..=rate * 11 / 10).contains(&bits) {
                 return Err(format!("{heading:?}: {bits} bit/s of {rate}"));
             }
@@ -131,8 +131,8 @@ fn the_recipe_for_a_router_leaves_no_way_past_the_gateway() {
 }
 
 /// Goal: with the recipes of the page traffic passes while no gateway runs, however it ended, and
-/// through the gateway alone while one runs; without them nothing passes. Method: what the unit
-/// runs before the start and after the end, run manually, twice; the gateway is killed.
+/// only through the gateway while one runs; without them nothing passes. Method: what the unit runs
+/// before the start and after the end, run manually, twice; the gateway is killed.
 #[test]
 fn with_the_recipes_traffic_passes_while_no_gateway_runs() {
     let Some(row) = router("open") else { return };

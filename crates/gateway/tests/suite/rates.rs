@@ -1,4 +1,4 @@
-//! The rate, and what hosts get of it.
+//! The rate, and each host's share of it.
 
 use core::time::Duration;
 use std::thread;
@@ -9,15 +9,15 @@ use crate::topology::{HOSTS, Row};
 use crate::traffic::{Arrived, BOTH, Bulk, Heading, Paced};
 use conformance::measurement::attempts;
 
-/// Parts of the time that is measured.
+/// Number of parts of the measured time.
 const PARTS: u32 = 10;
 
-/// The rate from `from` to `to` over `bps`, less one, in percent, if a packet of `n` bytes of IP
-/// takes `wire(n)` bytes.
+/// Returns the rate from `from` to `to` relative to `bps`, minus one, in percent, if a packet of
+/// `n` bytes of IP takes `wire(n)` bytes.
 ///
-/// A datagram may come late, whenever the machine does something else, but it never comes early. So
-/// the earliest of each part of the time says how far the line has got: what is found is how much
-/// it fell behind from the first part to the last.
+/// A datagram may arrive late, whenever the machine is busy, but never early. So the earliest one
+/// in each part of the time shows the progress of the link: the result is how much it fell behind
+/// from the first part to the last.
 fn off_by(
     arrived: &[Arrived],
     [from, to]: [Instant; 2],
@@ -40,8 +40,8 @@ fn off_by(
     lost.is_finite().then_some(-lost / span * 100.0)
 }
 
-/// More than the line can take, both ways, for a while; what was measured must be within
-/// `accepted`, in percent of the rate.
+/// Sends more than the link carries, in both directions, for a while; the measured error must be
+/// within `accepted`, in percent of the rate.
 fn keeps_its_rate(
     row: &Row,
     words: &str,
@@ -76,9 +76,9 @@ fn keeps_its_rate(
     });
 }
 
-/// Goal: the rate is that of the words, within 1 % in the framing they name.
-/// Method: 1.4 times the rate, of three lengths; time that a busy machine takes from the gateway is
-/// made up, so that nothing but the rate is measured.
+/// Goal: the rate is the configured one, within 1 %, with the configured framing. Method: 1.4 times
+/// the rate, in packets of three lengths; catch-up compensates for time that a busy machine takes
+/// from the gateway, so that only the rate is measured.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_saturated_line_has_its_rate() {
@@ -88,16 +88,16 @@ fn a_saturated_line_has_its_rate() {
     keeps_its_rate(&row, "--catch-up 1000", &lengths, frame, -1.0..=1.0);
     // Cells of 53 bytes with 48 of the packet and its 32 bytes of overhead each.
     let cells = |ip: usize| (ip + 32).div_ceil(48) * 53;
-    let words = "--catch-up 1000 --framing atm --overhead 32";
+    let words = "--catch-up 1000 --encoding atm --overhead 32";
     keeps_its_rate(&row, words, &lengths, cells, -1.0..=1.0);
-    // Time that was lost stays lost, and is never gained.
+    // Lost time stays lost, and is never gained.
     for words in ["", "--catch-up 0"] {
         keeps_its_rate(&row, words, &lengths, frame, -100.0..=1.0);
     }
 }
 
-/// The part of the first host, in percent, up or down; each host has as many TCP flows as its entry
-/// says.
+/// Returns the first host's share in percent, up or down; each host has the number of TCP flows in
+/// its entry.
 fn share_of_first(row: &Row, words: &str, heading: Heading, flows: [usize; 2]) -> f64 {
     let gateway = Gateway::start(&row.gw, &format!("--up 20mbit --down 20mbit {words}"));
     let bulk = [0, 1].map(|at| Bulk::start(row, HOSTS[at], heading, flows[at]));
@@ -143,6 +143,6 @@ fn weights_are_honoured() {
     let with = |words: &str| format!("--config {} {words}", file.path());
     // Three quarters for a host with one flow, the rest for one with four.
     shares("weight 3 of a host, drr", &row, &with(""), [1, 4], 72.0..=78.0);
-    // QFQ has no hosts above flows: the weight is that of each of the host's flows.
+    // QFQ has no level of hosts: the weight is that of each of the host's flows.
     shares("weight 3 of flows, qfq", &row, &with("--queue qfq"), [2, 2], 72.0..=78.0);
 }

@@ -1,4 +1,4 @@
-//! Frames as they are, by packet sockets and TAPs. The tests' only module with `unsafe` code: two
+//! Raw frames, by packet sockets and TAP devices. The tests' only module with `unsafe` code: two
 //! options, an address and a request for which no crate has safe calls.
 #![allow(unsafe_code)]
 
@@ -14,7 +14,7 @@ use nix::sys::socket::{
 
 use crate::topology::Namespace;
 
-/// The tag that the kernel has taken out of a frame, in the words of `linux/if_packet.h`.
+/// Flag of a VLAN tag that the kernel has removed from a frame, in `linux/if_packet.h`.
 const VLAN_VALID: u32 = 1 << 4;
 
 /// A packet socket on a device.
@@ -25,7 +25,7 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    /// Frames that the device receives, and those that are sent by it.
+    /// Opens a socket for frames that the device receives, and for sending through it.
     pub(crate) fn open(inside: &Namespace, device: &str) -> Self {
         let socket = inside.within(|| Self::bound(device));
         setsockopt(&socket, sockopt::RcvBufForce, &(64 << 20)).unwrap();
@@ -63,7 +63,7 @@ impl Raw {
         socket
     }
 
-    /// What is sent from now on begins with a `virtio_net_hdr`: see [`Self::send_open`].
+    /// Makes frames sent from now on begin with a `virtio_net_hdr`: see [`Self::send_open`].
     pub(crate) fn with_offloads(self) -> Self {
         let one = 1_i32;
         let on = core::ptr::from_ref(&one).cast();
@@ -73,19 +73,19 @@ impl Raw {
         self
     }
 
-    /// Sends a frame whose checksum is not made yet: it covers all bytes from `from` on, and stands
-    /// `at` bytes behind `from`.
+    /// Sends a frame with an open checksum, which covers all bytes from `from` on and is stored
+    /// `at` bytes after `from`.
     pub(crate) fn send_open(&self, frame: &[u8], from: u16, at: u16) -> bool {
         let numbers = [0, 0, from, at].map(u16::to_ne_bytes);
         self.send(&[&[1, 0], numbers.as_flattened(), frame].concat())
     }
 
-    /// Sends a frame; false if the kernel refuses it.
+    /// Sends a frame; returns false if the kernel refuses it.
     pub(crate) fn send(&self, frame: &[u8]) -> bool {
         send(self.socket.as_raw_fd(), frame, MsgFlags::empty()).is_ok()
     }
 
-    /// The next frame, its tag put back; none if none comes for a while.
+    /// Returns the next frame with its tag restored; `None` if none arrives for a while.
     pub(crate) fn receive(&mut self) -> Option<Vec<u8>> {
         let mut room = [0; 10_000];
         let mut vectors = [IoSliceMut::new(&mut room)];
@@ -113,7 +113,7 @@ impl Raw {
     }
 }
 
-/// A program's end of a TAP.
+/// A program's end of a TAP device.
 #[derive(Debug)]
 pub(crate) struct Tap {
     file: File,
@@ -121,11 +121,12 @@ pub(crate) struct Tap {
 }
 
 impl Tap {
-    /// Attaches to the TAP; with headers in front of frames, or without.
+    /// Attaches to the TAP device, with offload headers before frames or without.
     pub(crate) fn open(inside: &Namespace, name: &str, has_headers: bool) -> Self {
         let open = || File::options().read(true).write(true).open("/dev/net/tun").unwrap();
         let file = inside.within(open);
-        // SAFETY: an `ifreq` is integers, pointers and arrays of them: all zeros is one.
+        // SAFETY: an `ifreq` consists of integers, pointers and arrays of them, for which all zeros
+        // is valid.
         let mut request: libc::ifreq = unsafe { core::mem::zeroed() };
         for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
             *place = byte as libc::c_char;
@@ -138,7 +139,7 @@ impl Tap {
         Self { file, has_headers }
     }
 
-    /// Says what the program could take uncut, by the bits of `linux/if_tun.h`.
+    /// Enables the offloads that the program accepts, by the bits of `linux/if_tun.h`.
     pub(crate) fn set_offloads(&self, bits: u32) {
         let bits = libc::c_ulong::from(bits);
         // SAFETY: the argument is a number.
@@ -152,16 +153,16 @@ impl Tap {
         self.file.write_all(&[header, frame].concat()).unwrap();
     }
 
-    /// A frame of UDP over IPv4 that the kernel is to cut into fragments of 1,480 bytes.
+    /// Writes a frame of UDP over IPv4 that the kernel is to fragment into 1,480 bytes each.
     pub(crate) fn write_unfragmented(&mut self, frame: &[u8]) {
-        // A `virtio_net_hdr`: the checksum is open; UDP; lengths and places of headers.
+        // A `virtio_net_hdr`: the checksum is open; UDP; lengths and offsets of headers.
         let numbers = [42_u16, 1_480, 34, 6].map(u16::to_ne_bytes).concat();
         let header = [&[1, 3][..], &numbers].concat();
         self.file.write_all(&[&header[..], frame].concat()).unwrap();
     }
 }
 
-/// Milliseconds, for waiting.
+/// Returns a duration in milliseconds.
 pub(crate) const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }

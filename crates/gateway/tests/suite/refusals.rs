@@ -1,4 +1,4 @@
-//! What the gateway refuses, and that nothing is touched then.
+//! Invalid options and configurations: errors, without any change to the system.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,11 +6,11 @@ use std::process::Command;
 use crate::gateway::{Gateway, run};
 use crate::topology::Row;
 
-/// A file, removed with this.
+/// A file, removed on drop.
 #[derive(Debug)]
 pub(crate) struct Written(PathBuf);
 
-/// A file for this test, with this in it. Every user may read it.
+/// Creates a file for this test with this text, readable by every user.
 pub(crate) fn file(test: &str, text: &str) -> Written {
     let name = format!("freeboard-{}-{test}.toml", std::process::id());
     let written = Written(std::env::temp_dir().join(name));
@@ -40,15 +40,15 @@ impl Drop for Written {
     }
 }
 
-/// Goal: whatever is wrong is said in one line that names the word and what would be accepted, with
-/// exit code 2, before anything has changed.
+/// Goal: every error is one line that names the option and what is expected, with exit code 2,
+/// before anything has changed.
 #[test]
 fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
     let Some(row) = Row::new("words") else { return };
     let file = file("words", "");
     let line = "--lan lan --wan wan --up 1mbit --down 1mbit";
     let before = row.gw.devices();
-    // What the system may have later has a code of its own.
+    // What may become available later has its own exit code.
     let is_missing = |words: &str| {
         ["nowhere", "averylongdevicename", "192.0.2.77:9100", "/no\\n"].iter().any(|word| {
             words.contains(word) && !words.contains("/nowhere.toml") && !words.starts_with("top")
@@ -88,20 +88,20 @@ fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
         ("--queue", "cake", "fifo, sqf, drr, qfq"),
         ("--hosts", "all", "triple-isolate"),
         ("--io", "dpdk", "tap, packet"),
-        ("--framing", "ethernet", "none, atm, ptm"),
+        ("--encoding", "ethernet", "none, atm, ptm"),
         ("--overhead", "300", "-64 to 256"),
         ("--mpu", "-1", "0 to 256"),
-        ("--link", "adsl", "pppoe-ptm"),
+        ("--framing", "adsl", "pppoe-ptm"),
         ("--ack-filter", "all", "off, conservative, aggressive"),
         ("--wash", "left", "off, up, down, both"),
         ("--ingress", "up", "on, off"),
-        ("--memory-limit", "much", "by-rate, or 1 to 4294967295 bytes, as 4mb"),
+        ("--memory-limit", "much", "by-rate, or 1 to 4294967295 bytes, such as 4mb"),
         ("--burst", "0", "1 to 1073741824"),
         ("--limit", "0", "1p to"),
         ("--limit", "99999999p", "1p to"),
-        ("--stats-every", "0", "1 to 86400"),
+        ("--stats-interval", "0", "1 to 86400"),
         ("--metrics", "9100", "ADDRESS:PORT"),
-        ("--user", "nosuchuser", "one of this system"),
+        ("--user", "nosuchuser", "a user of this system"),
         ("--stats", "/nowhere/at/all", "/nowhere/at/all"),
         ("--metrics", "192.0.2.77:9100", "192.0.2.77:9100"),
         ("--metrics", "127.0.0.1:0", "ADDRESS:PORT"),
@@ -110,7 +110,7 @@ fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
     }
     refused(&format!("{line} --speed 1"), &["unexpected argument '--speed'", "see --help"]);
     refused(&format!("{line} --up 2mbit"), &["'--up <RATE>' cannot be used multiple times"]);
-    refused(&format!("{line} --stats="), &["--stats \"\": not accepted (expected a path"]);
+    refused(&format!("{line} --stats="), &["--stats \"\": invalid value (expected a path"]);
     refused("top --stats /run/s --up 1mbit", &["unexpected argument '--up'"]);
     let accepted = "(expected the socket of a running gateway";
     refused("top --stats /nowhere/at/all", &["--stats /nowhere/at/all: ", accepted]);
@@ -121,27 +121,30 @@ fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
         &format!("{line} --catch-up 5 --burst 5"),
         &["--burst \"5\": not available with --catch-up"],
     );
-    refused(&format!("{line} --link docsis --mpu 64"), &["--link \"docsis\"", "words of it"]);
+    refused(
+        &format!("{line} --framing docsis --mpu 64"),
+        &["--framing \"docsis\"", "with --overhead, --mpu"],
+    );
     refused(&format!("{line} --queue fifo --hosts srchost"), &["--hosts", "--queue fifo"]);
     refused(&format!("{line} --queue qfq --hosts lan"), &["--hosts", "flows, srchost"]);
     refused(&format!("{line} --config /nowhere.toml"), &["--config /nowhere.toml"]);
     refused(&format!("{line} --config /"), &["--config /: "]);
     for (text, parts) in [
         ("queue = ", &["line 1"][..]),
-        ("\nspeed = 1", &["line 2 \"speed = 1\": speed: no such option; see --help"]),
+        ("\nspeed = 1", &["line 2 \"speed = 1\": speed: unknown option; see --help"]),
         ("queue = \"cake\"", &["cake", "fifo, sqf, drr, qfq"]),
         ("queue = \"sqf\"\n[weights]\n\"10.0.0.1\" = 2", &["weights", "drr, qfq"]),
         ("[weights]\nhome = 2", &["home", "(expected an address, a prefix"]),
         ("[weights]\n\"10.0.0.1\" = 1001", &["10.0.0.1", "1 to 1000"]),
         (
             "up = [1]",
-            &["line 1 \"up = [1]\": not accepted \
+            &["line 1 \"up = [1]\": invalid value \
                  (expected a string, a whole number, true or false"],
         ),
-        // It is one line even then.
+        // One line even then.
         ("stats = \"/no\\n/where\"", &["--stats /no\\n/where: "]),
         ("limit = 1\n", &["--limit", "1p to"]),
-        // What the file says is named with its line, also where the system refuses it.
+        // Errors about values in the file name its line, also if the system refuses them.
         ("\n\nlimit = 1\n", &[".toml: line 3: --limit \"1\": "]),
         ("io = \"tap\"\nuser = \"nosuchuser\"", &[".toml: line 2: --user \"nosuchuser\": "]),
         ("\nmetrics = \"192.0.2.77:9100\"", &[".toml: line 2: --metrics 192.0.2.77:9100: "]),
@@ -149,16 +152,16 @@ fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
         file.write(text);
         refused(&format!("{line} --config {}", file.path()), parts);
     }
-    // A file that is none of text.
+    // A file that is not text.
     std::fs::write(&file, [0xff, 0xfe, 0]).unwrap();
     refused(&format!("{line} --config {}", file.path()), &[&file.path()]);
 }
 
-/// Goal: a start without a capability names the one that is missing.
+/// Goal: a start without a capability names the missing one.
 #[test]
 fn a_missing_capability_is_named() {
     let Some(row) = Row::new("capability") else { return };
-    // Of another user: to the owner, and to all if there is none, a TAP is open.
+    // Owned by another user: a TAP device is open to its owner, and to everyone if there is none.
     row.gw.ip("tuntap add dev tap0 mode tap user daemon");
     row.gw.ip("tuntap add dev tap1 mode tap user daemon");
     for (lacks, words, device) in [
@@ -178,7 +181,7 @@ fn a_missing_capability_is_named() {
     }
 }
 
-/// Goal: a device that both sides are told of by different names is refused as one.
+/// Goal: one device given for both sides under different names is rejected.
 #[test]
 fn a_device_by_another_name_is_the_same_device() {
     let Some(row) = Row::new("altname") else { return };
@@ -193,14 +196,13 @@ fn a_device_by_another_name_is_the_same_device() {
             let output = run(&row.gw, &words);
             let said = String::from_utf8(output.stderr).unwrap();
             assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
-            assert!(said.contains("is the device of --lan by another name"), "{said}");
+            assert!(said.contains("same device as --lan under another name"), "{said}");
             assert_eq!(row.gw.devices(), before);
         }
     }
 }
 
-/// Goal: a device without Ethernet headers, such as that of a VPN, is not taken for one that has
-/// them.
+/// Goal: a device without Ethernet headers, such as that of a VPN, is rejected.
 #[test]
 fn a_device_without_ethernet_headers_is_refused() {
     let Some(row) = Row::new("notether") else { return };
@@ -211,8 +213,8 @@ fn a_device_without_ethernet_headers_is_refused() {
     assert!(said.ends_with("--wan tun0: not an Ethernet device (expected lan, wan)\n"), "{said}");
 }
 
-/// Goal: what would take too much memory, and what a flow scheduler cannot have, is refused before
-/// anything is changed, at the start and later.
+/// Goal: a configuration that takes too much memory, or that a flow scheduler does not support, is
+/// rejected before anything is changed, at the start and later.
 #[test]
 fn a_limit_that_takes_too_much_memory_is_refused() {
     let Some(row) = Row::new("memory") else { return };
@@ -232,10 +234,10 @@ fn a_limit_that_takes_too_much_memory_is_refused() {
     let gateway = Gateway::start_with(&row.gw, &format!("{line} --config {}", file.path()));
     file.write("limit = \"500000p\"");
     let said = gateway.reads_again(1).remove(0);
-    assert!(said.contains("kept as it was: --config "), "{said}");
+    assert!(said.contains("configuration not changed: --config "), "{said}");
     assert!(said.contains(": line 1: --limit 500000 packets: takes 9"), "{said}");
     gateway.end();
-    // The longest that a veth pair can have.
+    // The maximum MTU of a veth pair.
     row.set_mtu(65_535);
     let qfq = "--queue qfq: the devices' MTU is 65535 (expected at most 65513)";
     refused("--queue qfq --limit 100p", qfq);

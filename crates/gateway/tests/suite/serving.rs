@@ -1,4 +1,4 @@
-//! The user that runs it, what it says of itself, and what it costs when there is nothing to do.
+//! The gateway's user, its reports, and its cost while idle.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -18,24 +18,24 @@ use conformance::measurement::attempts;
 
 const RATES: &str = "--up 10mbit --down 10mbit";
 
-/// A line of `/proc/PID/status`.
+/// Returns a line of `/proc/PID/status`.
 fn status(gateway: &Gateway<'_>, what: &str) -> String {
     let text = fs::read_to_string(format!("/proc/{}/status", gateway.pid())).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(':'));
     line.unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Ticks of CPU time, of the process and of the kernel for it.
+/// Returns the CPU ticks of the process, user and system.
 fn ticks(gateway: &Gateway<'_>) -> u64 {
     let text = fs::read_to_string(format!("/proc/{}/stat", gateway.pid())).unwrap();
-    // Behind the name, in parentheses, is the third of the fields.
+    // After the name in parentheses, the third field is next.
     let (_, fields) = text.rsplit_once(") ").unwrap();
     let field =
         |number: usize| -> u64 { fields.split(' ').nth(number - 3).unwrap().parse().unwrap() };
     field(14) + field(15)
 }
 
-/// The numbers of this user, as the system has them.
+/// Returns this user's ids as the system has them.
 fn user(name: &str) -> [String; 2] {
     let text = fs::read_to_string("/etc/passwd").unwrap();
     let line = text.lines().find(|line| line.starts_with(&format!("{name}:"))).unwrap();
@@ -43,9 +43,8 @@ fn user(name: &str) -> [String; 2] {
     [fields[2], fields[3]].map(|number| [number; 4].join(" "))
 }
 
-/// Goal: behind a hole in the parsing of frames there are no privileges.
-/// Method: started by root as the user it is told, root too, and by a user that is not root but has
-/// the capabilities that it takes.
+/// Goal: an exploit of the frame parser gains no privileges. Method: started by root with various
+/// users, root included, and by an unprivileged user with the capabilities that it needs.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn it_runs_as_whom_it_is_told_and_without_capabilities() {
@@ -65,8 +64,8 @@ fn it_runs_as_whom_it_is_told_and_without_capabilities() {
         (&able, "", "daemon"),
         (&able, "--split-gso=off", "daemon"),
     ] {
-        // A gateway that does not cut frames asks the other ends of the pairs. Without
-        // CAP_NET_ADMIN it cannot.
+        // A gateway that does not segment checks the other ends of the pairs, which requires
+        // CAP_NET_ADMIN.
         let asks = words.contains("--split-gso=off");
         let words = format!("--lan lan --wan wan {RATES} {words}");
         let gateway = Gateway::start_by(&row.gw, by, &words);
@@ -83,23 +82,22 @@ fn it_runs_as_whom_it_is_told_and_without_capabilities() {
         for kind in ["CapPrm", "CapEff", "CapInh", "CapAmb"] {
             assert_eq!(status(&gateway, kind), "0000000000000000", "{kind} {by:?} {words}");
         }
-        // It can do all it has to.
+        // It can do all that it has to.
         small_flow_arrives(&row, &words);
         gateway.end();
     }
 }
 
-/// Goal: it sleeps when there is nothing to do: it is not woken once, so it takes no CPU time.
-/// Method: after traffic each way and a queue that has run empty; with a client that asked for
-/// metrics.
+/// Goal: an idle gateway sleeps: it is not woken once, so it takes no CPU time. Method: after
+/// traffic in each direction and a queue that has drained; with a client that requested metrics.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn an_idle_gateway_sleeps() {
     let Some(row) = Row::new("idle") else { return };
-    // What the kernel says by itself now and then is no idle time.
+    // The kernel's own occasional traffic is no idle time.
     attempts("idle", || {
         let gateway =
-            Gateway::start(&row.gw, &format!("{RATES} --metrics 127.0.0.1:9101 --framing atm"));
+            Gateway::start(&row.gw, &format!("{RATES} --metrics 127.0.0.1:9101 --encoding atm"));
         let bulk = BOTH.map(|heading| Bulk::start(&row, HOSTS[0], heading, 2));
         thread::sleep(millis(300));
         drop(bulk);
@@ -118,10 +116,10 @@ fn an_idle_gateway_sleeps() {
     });
 }
 
-/// Goal: a client that takes all descriptors gets no more of the processor for it, frames pass on,
-/// no device is taken for gone, and a client that asks later is answered.
-/// Method: room for nine clients; 30 that ask for metrics and 30 for statistics. In a loop that
-/// does not sleep, 2 s would be 200 ticks.
+/// Goal: a client that uses up all descriptors does not make the gateway busy, frames are
+/// forwarded, no device is taken for lost, and a client that connects later is answered. Method:
+/// capacity for nine clients; 30 that request metrics and 30 statistics. In a loop that does not
+/// sleep, 2 s would be 200 ticks.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn many_clients_do_not_keep_it_busy() {
@@ -182,8 +180,7 @@ fn it_says_what_it_does_to_clients() {
     let reports: Vec<Value> = (0..4)
         .map(|_| {
             let report = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
-            // A client that comes meanwhile is told at once, and changes nothing for those that
-            // listen.
+            // A new client gets a report at once, without effect on the others.
             assert!(listen().next().unwrap().unwrap().starts_with("{\"version\":1,"));
             report
         })
@@ -194,7 +191,7 @@ fn it_says_what_it_does_to_clients() {
         let bits = (sent(&pair[1]) - sent(&pair[0])) as f64 * 8.0;
         let span = seconds(&pair[1]) - seconds(&pair[0]);
         println!("{bits} bits in {span} s reported");
-        // A burst of the shaper more; the first report comes when a client comes.
+        // Plus a burst of the shaper; the first report is sent when a client connects.
         assert!(bits <= 10.1e6 * span + 1e5, "{pair:?}");
         assert!(at == 0 || span > 0.999 && bits > 1e6, "{pair:?}");
         for direction in pair[1]["directions"].as_array().unwrap() {
@@ -203,7 +200,7 @@ fn it_says_what_it_does_to_clients() {
             assert!(direction["delay"]["p99_ms"].as_f64() > Some(0.0), "{direction}");
         }
     }
-    // The gateway waits for no client that does not read, and keeps none waiting that asks.
+    // The gateway waits for no client that does not read, and delays no other client.
     let mut asking = row.gw.within(|| TcpStream::connect("127.0.0.1:9101").unwrap());
     asking.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let mut answer = String::new();
@@ -228,8 +225,8 @@ fn it_says_what_it_does_to_clients() {
     let _ = fs::remove_file(path);
 }
 
-/// Goal: SIGUSR1 prints a report and ends nothing, also where nothing is kept of flows.
-/// Method: twice, beside a flow that has to arrive whole, with standard output in a file.
+/// Goal: SIGUSR1 prints a report and nothing ends, also without per-flow statistics. Method: twice,
+/// beside a flow that has to arrive complete, with standard output in a file.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_signal_prints_a_report() {

@@ -1,5 +1,5 @@
-//! Devices that the machine itself uses: refused, and made fit by `setup`, which `teardown` takes
-//! back.
+//! Devices in use by the machine itself: rejected, then prepared by `setup`, which `teardown`
+//! undoes.
 
 use std::process::{Command, Output};
 use std::thread;
@@ -17,8 +17,8 @@ const FAR: &str = "203.0.113.2";
 const RATES: &str = "--up 9500kbit --down 45mbit";
 const ROUTER: &str = "--lan lan --wan wan";
 
-/// The machine in the middle becomes a router for IPv4 and IPv6, with the laxest check of sources.
-/// `lan` is its device towards the hosts, which may be a bridge.
+/// Turns the machine in the middle into a router for IPv4 and IPv6, with the most permissive source
+/// check. `lan` is its device towards the hosts, which may be a bridge.
 fn router(test: &str, lan: &str) -> Option<Row> {
     let row = Row::new(test)?;
     row.silence();
@@ -63,7 +63,7 @@ fn router(test: &str, lan: &str) -> Option<Row> {
         &format!("route add 10.8.0.0/16 via 10.7.0.1 onlink mtu 1400 table 100 dev {lan}"),
         &format!("route add 10.6.0.0/16 dev {lan} scope link"),
         "route add fd07::/32 via fd00:1::10 metric 77",
-        // Through another device, from one of the addresses: they go with it.
+        // Through another device, from one of the addresses: it moves with them.
         "route add 10.5.0.0/16 via 203.0.113.2 dev wan src 192.168.1.1",
         "route add fd05::/32 via fd00:2::2 dev wan src fd00:1::1",
         &format!("neigh add 192.168.1.77 lladdr 02:00:00:00:00:77 dev {lan} nud permanent"),
@@ -76,10 +76,10 @@ fn router(test: &str, lan: &str) -> Option<Row> {
     Some(row)
 }
 
-/// All that `setup` changes: links, addresses, routes, permanent neighbours and two settings.
+/// Returns all that `setup` changes: links, addresses, routes, permanent neighbours and two
+/// settings.
 fn state(inside: &Namespace) -> Vec<String> {
-    // An address is looked for first, and the carrier of a new pair noticed, which takes a second
-    // or two.
+    // Duplicate address detection and the carrier of a new pair take a second or two.
     let waits = |words: &str, part: &str| inside.try_ip(words).unwrap().contains(part);
     while waits("-6 addr show tentative", "inet6") || waits("link show up", "NO-CARRIER") {
         thread::sleep(millis(50));
@@ -112,14 +112,14 @@ fn said(output: &Output) -> String {
     said.trim_end().to_owned()
 }
 
-/// Runs a command that succeeds; what it said.
+/// Runs a command that succeeds; returns its output.
 fn done(inside: &Namespace, words: &str) -> String {
     let output = run(inside, words);
     assert!(output.status.success(), "{words}: {output:?}");
     said(&output)
 }
 
-/// The message for a device that is refused.
+/// Returns the message for a device that is rejected.
 fn refused(inside: &Namespace, words: &str) -> String {
     let before = state(inside);
     let output = run(inside, &format!("{words} {RATES}"));
@@ -128,16 +128,16 @@ fn refused(inside: &Namespace, words: &str) -> String {
     said(&output)
 }
 
-/// Each of a few packets is answered once.
+/// Checks that each of a few packets is answered once.
 fn answers(from: &Namespace, address: &str) -> bool {
     let words = format!("-c 3 -i 0.2 -W 2 {address}");
     let said = from.within(|| call("ping", &words));
     said.is_ok_and(|said| said.contains(" 3 received") && !said.contains("DUP"))
 }
 
-/// Goal: a device with an address is refused with commands, and these make a router whose hosts
-/// pass the gateway, all of their traffic and each packet once; `teardown` leaves the router as it
-/// was. Both commands may be given twice.
+/// Goal: a device with an address is rejected with commands, and these make a router whose hosts
+/// pass the gateway with all of their traffic, each packet once; `teardown` restores the router.
+/// Both commands may be repeated.
 #[test]
 fn the_commands_of_a_refusal_make_a_router_fit_and_are_taken_back() {
     let Some(row) = router("setup", "lan") else { return };
@@ -158,7 +158,7 @@ fn the_commands_of_a_refusal_make_a_router_fit_and_are_taken_back() {
     let meanwhile = state(&row.gw);
     let again = done(&row.gw, setup);
     assert!(
-        again.contains(&format!("set up already; start the gateway with {options}")),
+        again.contains(&format!("already exists; start the gateway with {options}")),
         "{again}"
     );
     assert_same(&meanwhile, &state(&row.gw));
@@ -183,7 +183,7 @@ fn the_commands_of_a_refusal_make_a_router_fit_and_are_taken_back() {
     assert_same(&before, &state(&row.gw));
     assert!(answers(&row.c, FAR) && answers(&row.c, "fd00:2::2"));
     let again = done(&row.gw, &setup.replace("setup", "teardown"));
-    assert!(again.ends_with("lan: nothing is set up"), "{again}");
+    assert!(again.ends_with("lan: nothing to remove"), "{again}");
     assert_same(&before, &state(&row.gw));
 }
 
@@ -205,24 +205,24 @@ fn the_outer_side_moves_with_its_default_route() {
     assert_same(&before, &state(&row.gw));
 }
 
-/// Goal: of a bridge the gateway becomes a port, so that frames between hosts do not pass it; what
-/// fails on the way leaves all as it was.
+/// Goal: with a bridge the gateway becomes a port, so that frames between hosts do not pass it;
+/// after a failure on the way everything is restored.
 #[test]
 fn a_bridge_gets_a_port_and_a_failure_changes_nothing() {
     let Some(row) = router("setupbr", "br0") else { return };
     let port = refused(&row.gw, ROUTER);
     assert!(port.contains("--lan lan: is a port of br0 (bridge)"), "{port}");
-    assert!(port.ends_with("run: ip link set lan nomaster, or name br0"), "{port}");
+    assert!(port.ends_with("run: ip link set lan nomaster, or use br0"), "{port}");
     let why = refused(&row.gw, "--lan br0 --wan wan");
     assert!(why.contains("start the gateway with --lan br0-lan --wan br0-fb; "), "{why}");
-    // The name of the port is taken, which is found out when the first pair is made.
+    // The name of the port is taken, which is discovered after the first pair is created.
     row.gw.ip("link add br0-pt type veth peer br0-other");
     let before = state(&row.gw);
     let output = run(&row.gw, "setup --lan br0 --wan wan");
     let failed = said(&output);
     assert_eq!(output.status.code(), Some(3), "{failed}");
     assert!(failed.contains("br0-pt, br0-lan: a pair (veth): File exists"), "{failed}");
-    assert!(failed.ends_with("; all is as it was"), "{failed}");
+    assert!(failed.ends_with("; all changes were undone"), "{failed}");
     assert_same(&before, &state(&row.gw));
     row.gw.ip("link del br0-pt");
     let before = state(&row.gw);
@@ -235,7 +235,7 @@ fn a_bridge_gets_a_port_and_a_failure_changes_nothing() {
     assert_same(&before, &state(&row.gw));
 }
 
-/// Goal: a pair that a killed `setup` has left, not touched since, goes; one that is in use stays.
+/// Goal: an unused pair left by a killed `setup` is removed; one that is in use stays.
 #[test]
 fn what_a_killed_setup_has_left_goes() {
     let Some(row) = router("setupkill", "br0") else { return };
@@ -252,8 +252,8 @@ fn what_a_killed_setup_has_left_goes() {
     gateway.end();
 }
 
-/// Goal: a refusal changes nothing, also where all was set up before; without the right to, one
-/// line says which it takes.
+/// Goal: a rejected command changes nothing, also where everything was set up before; without the
+/// privilege, one line names it.
 #[test]
 fn a_device_that_became_a_port_stays_set_up() {
     let Some(row) = router("setupport", "lan") else { return };
@@ -262,8 +262,7 @@ fn a_device_that_became_a_port_stays_set_up() {
     command.args(["--bounding-set=-net_admin", env!("CARGO_BIN_EXE_freeboard-gateway"), "setup"]);
     command.args(ROUTER.split_whitespace());
     let output = row.gw.within(move || command.output().unwrap());
-    let missing =
-        "not permitted: CAP_NET_ADMIN is missing; run as root, or grant it; all is as it was";
+    let missing = "not permitted: CAP_NET_ADMIN is missing; run as root, or grant it; all changes were undone";
     assert!(said(&output).ends_with(missing), "{output:?}");
     assert_same(&before, &state(&row.gw));
     done(&row.gw, "setup --lan lan --wan wan");
@@ -275,8 +274,8 @@ fn a_device_that_became_a_port_stays_set_up() {
     assert_same(&before, &state(&row.gw));
 }
 
-/// Goal: what else uses a device is found and named with the command that ends it; a link-local
-/// address is no use. An address that comes later is logged.
+/// Goal: other uses of a device are detected and reported with the command that ends them; a
+/// link-local address is not a use. An address added later is logged.
 #[test]
 fn other_uses_of_a_device_are_refused_and_said() {
     let Some(row) = Row::new("uses") else { return };
@@ -294,16 +293,16 @@ fn other_uses_of_a_device_are_refused_and_said() {
         let why = refused(&row.gw, line);
         assert!(why.contains("--lan lan: lan.7 on top of it has the address 10.7.0.1/24"), "{why}");
         let output = run(&row.gw, "setup --lan lan --wan wan");
-        assert!(said(&output).ends_with("ip addr del 10.7.0.1/24 dev lan.7, or name lan.7"));
+        assert!(said(&output).ends_with("ip addr del 10.7.0.1/24 dev lan.7, or use lan.7"));
         row.gw.ip("link del lan.7");
     }
     let gateway = Gateway::start_with(&row.gw, &format!("{line} {RATES}"));
     let why = refused(&row.gw, line);
-    let (_, process) = why.split_once("to end that one: kill ").unwrap();
+    let (_, process) = why.split_once("to stop that one run: kill ").unwrap();
     assert_eq!(process, gateway.pid().to_string());
     row.gw.ip("addr add 10.9.0.5/24 dev lan");
     let said = gateway.says();
-    assert!(said.contains(" lan has the address 10.9.0.5/24 now: frames pass the"), "{said}");
+    assert!(said.contains(" lan now has the address 10.9.0.5/24, so frames bypass the"), "{said}");
     assert!(said.ends_with("run: ip addr del 10.9.0.5/24 dev lan"), "{said}");
     row.gw.ip("addr del 10.9.0.5/24 dev lan");
     kill(Pid::from_raw(process.parse().unwrap()), Signal::SIGTERM).unwrap();

@@ -1,4 +1,4 @@
-//! Shortest queue first: the kernel's TCP, of which no flow may be left without service.
+//! Shortest queue first with the kernel's TCP: no flow may starve.
 
 use core::time::Duration;
 use std::thread;
@@ -10,10 +10,10 @@ use conformance::measurement::attempts;
 
 const FLOWS: usize = 4;
 
-/// Goal: behind SQF, alone and in each host, no upload is at zero. Method: four uploads of one host
-/// at 10 Mbit/s for four seconds. The floor has a packet in 8·4 for each at least, 0.3 Mbit/s; a
-/// third of that is asked for, since a TCP may wait for its timer. Without a floor one to three of
-/// the four got nothing at all.
+/// Goal: with SQF, alone and in each host, no upload starves. Method: four uploads of one host at
+/// 10 Mbit/s for four seconds. The floor guarantees each a packet in 8·4, 0.3 Mbit/s; a third of
+/// that is required, since TCP may wait for its timer. Without a floor, one to three of the four
+/// got nothing at all.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn no_upload_is_at_zero_behind_sqf() {

@@ -1,5 +1,5 @@
-//! Frames that are several packets, as a kernel that leaves the cutting to its card hands them
-//! over: cut by the gateway.
+//! Frames of several packets, from a kernel that leaves segmentation to its device, segmented by
+//! the gateway.
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -20,15 +20,15 @@ use crate::traffic::{Bulk, Heading, Paced, percentile, uncut_datagrams};
 
 const RATES: &str = "--up 50mbit --down 50mbit";
 
-/// Both ends leave all cutting to their cards, which are none.
+/// Makes both ends leave all segmentation to their devices, which are virtual.
 fn uncut(row: &Row) {
     for (inside, device) in [(&row.c, "c0"), (&row.s, "s0")] {
         inside.ip(&format!("link set {device} gso_max_segs 65535"));
     }
 }
 
-/// Sends `len` bytes from one namespace to an address in the other; true if these bytes arrive, in
-/// order.
+/// Sends `len` bytes from one namespace to an address in the other; returns true if they arrive
+/// intact.
 fn is_intact(from: &Namespace, to: &Namespace, address: IpAddr, len: usize) -> bool {
     let listener = to.within(|| TcpListener::bind((address, 0)).unwrap());
     let address: SocketAddr = listener.local_addr().unwrap();
@@ -48,8 +48,8 @@ fn is_intact(from: &Namespace, to: &Namespace, address: IpAddr, len: usize) -> b
     is_over && received == bytes
 }
 
-/// What `is_intact` sends in these tests, and the fewest frames that carry it: an uncut frame is 64
-/// kB at most.
+/// Number of bytes sent by `is_intact` in these tests, and the minimum number of frames: an
+/// unsegmented frame has at most 64 kB.
 const SENT: usize = 2_000_000;
 const FEWEST: i64 = (SENT / 65_536) as i64;
 
@@ -57,10 +57,10 @@ fn count(report: &Value, direction: usize, what: &str) -> i64 {
     report["directions"][direction][what].as_i64().unwrap()
 }
 
-/// Goal: TCP and datagrams that come uncut leave as packets of at most the MTU, as many as there
-/// are segments, and what they carry arrives as it was sent, which the receiver's kernel checks by
-/// the checksums too. Over IPv4 and IPv6, both ways. Nothing is said of the senders, and nothing is
-/// counted as merged.
+/// Goal: TCP and datagrams that arrive unsegmented leave as packets of at most the MTU, one per
+/// segment, and their contents arrive intact, which the receiver's kernel verifies by checksums
+/// too, over IPv4 and IPv6 and in both directions. Nothing is logged about the senders, and nothing
+/// is counted as merged.
 #[test]
 fn uncut_frames_leave_as_the_packets_they_are() {
     let Some(row) = Row::new("cut") else { return };
@@ -83,15 +83,15 @@ fn uncut_frames_leave_as_the_packets_they_are() {
     for direction in 0..2 {
         assert_eq!(dropped(&report, direction, "merged"), 0, "{report}");
         let (cut, received) =
-            (count(&report, direction, "cut"), count(&report, direction, "received"));
+            (count(&report, direction, "segmented"), count(&report, direction, "received"));
         // Sent twice, in packets of 1,448 bytes.
         assert!(cut > 2 * FEWEST && received > 2_700, "{cut} cut, {received} received: {report}");
     }
 }
 
-/// Goal: of a tunnel the packets inside are cut, and the tunnel's headers fit each of them: TCP and
-/// datagrams arrive as they were sent, at a rate, with checksums that the receiver's kernel takes.
-/// Method: each kind of tunnel that this kernel has.
+/// Goal: in a tunnel the inner packets are segmented, and the tunnel's headers are correct for
+/// each: TCP and datagrams arrive intact, at a rate, with checksums that the receiver's kernel
+/// accepts. Method: each kind of tunnel that this kernel has.
 #[test]
 fn packets_inside_tunnels_are_cut() {
     let Some(row) = Row::new("cuttunnel") else { return };
@@ -111,13 +111,13 @@ fn packets_inside_tunnels_are_cut() {
     let report = gateway.end();
     for direction in 0..2 {
         assert_eq!(dropped(&report, direction, "merged"), 0, "{report}");
-        let cut = count(&report, direction, "cut");
+        let cut = count(&report, direction, "segmented");
         assert!(cut > tunnels.len() as i64 * FEWEST, "{cut} cut: {report}");
     }
 }
 
-/// Goal: a device that merges what it receives is no matter where frames are cut, and tags stay in
-/// each packet.
+/// Goal: a device that coalesces received packets does no harm if frames are segmented, and each
+/// packet keeps its tags.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn merged_frames_and_tagged_ones_are_cut() {
@@ -127,7 +127,7 @@ fn merged_frames_and_tagged_ones_are_cut() {
     let gateway = Gateway::start(&row.gw, RATES);
     let [near, far]: [IpAddr; 2] = [HOSTS[0], FAR].map(|address| address.parse().unwrap());
     assert!(is_intact(&row.c, &row.s, far, SENT));
-    // The sender cuts, and the device of the gateway merges.
+    // The sender segments, and the gateway's device coalesces.
     row.c.ip("link set c0 gso_max_segs 1");
     assert!(is_intact(&row.c, &row.s, far, SENT));
     assert!(is_intact(&row.s, &row.c, near, SENT));
@@ -139,10 +139,11 @@ fn merged_frames_and_tagged_ones_are_cut() {
     }
     let report = gateway.end();
     assert_eq!(dropped(&report, 0, "merged") + dropped(&report, 1, "merged"), 0, "{report}");
-    assert!(count(&report, 0, "cut") > FEWEST, "{report}");
+    assert!(count(&report, 0, "segmented") > FEWEST, "{report}");
 }
 
-/// Goal: cutting comes and goes on a reload, and what is not cut is dropped and counted.
+/// Goal: a reload enables and disables segmentation, and unsegmented frames are dropped and
+/// counted.
 #[test]
 fn cutting_changes_on_a_reload() {
     let Some(row) = Row::new("cutreload") else { return };
@@ -160,13 +161,17 @@ fn cutting_changes_on_a_reload() {
     assert_eq!(gateway.reads_again(1), ["freeboard-gateway: split-gso: off -> on"]);
     assert_eq!(datagrams(5), 50);
     let report = gateway.end();
-    assert_eq!((count(&report, 0, "cut"), dropped(&report, 0, "merged")), (10, 5), "{report}");
+    assert_eq!(
+        (count(&report, 0, "segmented"), dropped(&report, 0, "merged")),
+        (10, 5),
+        "{report}"
+    );
 }
 
-/// Goal: a sender of frames that are many small packets takes neither the line nor the way back,
-/// however many come. Method: datagrams of 100 bytes, handed over a hundred at a time without pause
-/// for two seconds, beside one every 5 ms the other way. At 10 Mbit/s the line carries 8,800
-/// packets of 142 bytes a second; it is to have half of them at least.
+/// Goal: a sender of frames with many small packets blocks neither the link nor the other
+/// direction, at any rate. Method: datagrams of 100 bytes, sent a hundred at a time without pause
+/// for two seconds, beside one every 5 ms in the other direction. At 10 Mbit/s the link carries
+/// 8,800 packets of 142 bytes a second; at least half of them must be sent.
 #[test]
 fn a_flood_of_small_packets_leaves_the_line_and_the_way_back() {
     let Some(row) = Row::new("cutflood") else { return };
@@ -183,7 +188,7 @@ fn a_flood_of_small_packets_leaves_the_line_and_the_way_back() {
         }
         let delays = probe.stop().delays(from, Instant::now());
         let (report, probes) = (gateway.end(), delays.len());
-        assert!(count(&report, 0, "cut") > 100, "{report}");
+        assert!(count(&report, 0, "segmented") > 100, "{report}");
         let (sent, p50) = (count(&report, 0, "sent"), percentile(&delays, 50));
         println!("{sent} packets sent up, {probes} of 400 probes down, {p50:?} at the median");
         let is_fair = sent > 8_800 && probes > 100 && p50 < millis(50);
@@ -191,9 +196,9 @@ fn a_flood_of_small_packets_leaves_the_line_and_the_way_back() {
     });
 }
 
-/// Goal: a small flow beside an upload waits for a packet of it, whether the sender cuts or the
-/// gateway does, and the upload has the line; where neither does, the upload has hardly anything.
-/// Method: 100 bytes every 5 ms beside one TCP flow, at 10 Mbit/s up.
+/// Goal: a small flow beside an upload waits for one of its packets, whether the sender or the
+/// gateway segments, and the upload gets the link; if neither does, the upload gets hardly
+/// anything. Method: 100 bytes every 5 ms beside one TCP flow, at 10 Mbit/s up.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_small_flow_beside_an_uncut_upload_waits_for_a_packet() {
@@ -218,7 +223,7 @@ fn a_small_flow_beside_an_uncut_upload_waits_for_a_packet() {
         println!(
             "gso_max_segs {segments} {words}: upload {megabits:.2} Mbit/s, probe {p50:.2} ms, 99 % {p99:.2} ms, {} cut, {} \
              dropped as merged",
-            count(&ended.report, 0, "cut"),
+            count(&ended.report, 0, "segmented"),
             dropped(&ended.report, 0, "merged"),
         );
         (megabits, p50)

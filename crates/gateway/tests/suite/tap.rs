@@ -1,4 +1,4 @@
-//! The gateway at TAP devices.
+//! The gateway with TAP devices.
 
 use std::thread;
 
@@ -35,7 +35,7 @@ fn taps_carry_tcp_and_a_sparse_flow_that_does_not_wait() {
     });
 }
 
-/// Goal: a TAP that is down takes nothing and gives nothing, and works again when it is up.
+/// Goal: a TAP device that is down passes no frames, and works again when it is up.
 #[test]
 fn a_tap_that_was_down_goes_on() {
     let Some(row) = row("tapdown") else { return };
@@ -49,7 +49,7 @@ fn a_tap_that_was_down_goes_on() {
         row.gw.ip(&format!("link set {tap} up"));
         row.wait_for_carriers();
         drop(flows);
-        // The bridge has learned again.
+        // The bridge has learned the addresses again.
         attempts("complete after it was down", || {
             let flows = BOTH.map(|heading| Paced::start(&row, heading, millis(5), &[500]));
             thread::sleep(millis(300));
@@ -78,7 +78,7 @@ fn a_tap_that_is_deleted_ends_it_with_statistics() {
     let ended = gateway.ends();
     drop(bulk);
     assert_eq!(ended.status.code(), Some(1));
-    assert_eq!(ended.said_of_the_end(), ["freeboard-gateway: tap1: the device is gone"]);
+    assert_eq!(ended.said_of_the_end(), ["freeboard-gateway: tap1: the device has disappeared"]);
     assert!(ended.report["directions"][0]["sent"].as_u64() > Some(100), "{ended:?}");
 }
 
@@ -99,17 +99,20 @@ fn what_is_no_tap_is_refused() {
         assert!(said.contains(part) && output.stdout.is_empty(), "{said}");
         assert_eq!(row.gw.devices(), before);
     }
-    // A TAP has one user.
+    // A TAP device has one user.
     let first = Gateway::start_with(&row.gw, &format!("{WORDS} --up 1mbit --down 1mbit"));
     let second = run(&row.gw, &format!("{WORDS} --up 1mbit --down 1mbit"));
     let said = String::from_utf8(second.stderr).unwrap();
     assert_eq!(second.status.code(), Some(3));
-    let first_one = format!("to end that one: kill {}\n", first.pid());
+    let first_one = format!("to stop that one run: kill {}\n", first.pid());
     assert!(said.contains(" --lan tap0: another freeboard-gateway ") && said.ends_with(&first_one));
     first.end();
-    // Another program than a gateway.
+    // A program other than a gateway.
     let _program = Tap::open(&row.gw, "tap0", false);
     let second = run(&row.gw, &format!("{WORDS} --up 1mbit --down 1mbit"));
     let said = String::from_utf8(second.stderr).unwrap();
-    assert_eq!(said, "freeboard-gateway: --lan tap0: another program is attached to this TAP\n");
+    assert_eq!(
+        said,
+        "freeboard-gateway: --lan tap0: another program is attached to this TAP device\n"
+    );
 }

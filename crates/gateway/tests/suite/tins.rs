@@ -1,4 +1,4 @@
-//! Classes of the line.
+//! Tins.
 
 use core::time::Duration;
 use std::net::UdpSocket;
@@ -14,10 +14,10 @@ use crate::refusals::file;
 use crate::topology::{FAR, HOSTS, Row, has, skip};
 use crate::traffic::{BOTH, Bulk, Heading, Outcome, Paced};
 
-/// The byte of class of EF.
+/// Traffic class byte of EF.
 const EF: u8 = 46 << 2;
 
-/// 1.4 Mbit/s with this class for some seconds.
+/// Sends 1.4 Mbit/s with this traffic class for some seconds.
 fn calls(row: &Row, heading: Heading, class: u8) -> Outcome {
     let (from, to, address) = match heading {
         Heading::Up => (&row.c, &row.s, FAR),
@@ -29,11 +29,10 @@ fn calls(row: &Row, heading: Heading, class: u8) -> Outcome {
     paced.stop()
 }
 
-/// Goal: beside a flood of TCP flows of the same host a flow of EF above its fair share loses
-/// nothing with tins, and is what the others are without; its tin has its packets, in the report
-/// too; and other tins come and go under load with nothing of it lost.
-/// Method: 1.4 Mbit/s of EF beside 16 TCP flows at 10 Mbit/s, each way; the voice of diffserv4 has
-/// 2.5.
+/// Goal: beside a flood of TCP flows of the same host an EF flow above its fair share loses nothing
+/// with tins, and is treated as the others without; its tin counts its packets, in the report too;
+/// and tins change under load without loss in it. Method: 1.4 Mbit/s of EF beside 16 TCP flows at
+/// 10 Mbit/s, in each direction; the voice tin of diffserv4 has 2.5.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn ef_loses_nothing_beside_a_flood() {
@@ -58,7 +57,7 @@ fn ef_loses_nothing_beside_a_flood() {
             let voice =
                 report["directions"][at]["tins"].as_array().unwrap().last().unwrap().clone();
             assert_eq!(voice["name"], "voice", "{report}");
-            // Another plan has a tin of this name too.
+            // The new plan has a tin with this name too.
             file.write(&text("tin bulk tin voice share 1/2 map EF voice"));
             let said = gateway.reads_again(1);
             assert!(said[0].contains("tins: diffserv4 -> tin bulk"), "{said:?}");
@@ -79,8 +78,8 @@ fn ef_loses_nothing_beside_a_flood() {
     });
 }
 
-/// Goal: the tin is named by the header that was asked for, also after a reload.
-/// Method: a datagram with priority 1 in its tag, AF41 in its IP header and EF in the one inside.
+/// Goal: the configured header selects the tin, also after a reload. Method: a datagram with
+/// priority 1 in its tag, AF41 in its IP header and EF in the inner one.
 #[test]
 fn a_tin_is_named_by_the_header_that_was_asked_for() {
     let Some(row) = Row::new("tinby") else { return };
@@ -125,11 +124,10 @@ fn a_tin_is_named_by_the_header_that_was_asked_for() {
     gateway.end();
 }
 
-/// Goal: a mark of the firewall names the tin of what the machine's own stack hands over, by the
-/// bits that were asked for; where it names none the code point does; marks count the tins as the
-/// report has them; the bits change on a reload; and a gateway that was started without does not
-/// begin. Method: rules that mark by port, and the gateway between a veth pair of the stack and the
-/// line.
+/// Goal: the configured bits of a firewall mark select the tin of what the machine's own stack
+/// sends; without a mark the code point does; marks number the tins in the report's order; the bits
+/// change on a reload; and a gateway that was started without marks does not start to use them.
+/// Method: rules that mark by port, and the gateway between a veth pair of the stack and the link.
 #[test]
 fn a_mark_names_the_tin_of_what_the_own_stack_sends() {
     let Some(row) = Row::new("fwmark") else { return };
@@ -143,7 +141,7 @@ fn a_mark_names_the_tin_of_what_the_own_stack_sends() {
     }
     row.gw.ip("link set wan arp off");
     row.gw.ip("addr add 10.9.0.254/24 dev out");
-    // ARP has a tin of its own: no end has to ask.
+    // ARP has its own tin, so static neighbours avoid requests.
     row.gw.ip("link set out address 02:00:00:00:00:fe");
     row.s.ip("link set s0 address 02:00:00:00:00:02");
     row.gw.ip("neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev out nud permanent");
@@ -195,7 +193,7 @@ fn a_mark_names_the_tin_of_what_the_own_stack_sends() {
     gateway.end();
     let gateway = Gateway::start_with(&row.gw, &words);
     file.write(&text("0xff"));
-    let said = "freeboard-gateway: fwmark: to be told of marks needs a restart, off until then";
+    let said = "freeboard-gateway: fwmark: receiving marks needs a restart; off until then";
     assert_eq!(gateway.reads_again(1), [said]);
     assert_eq!(sent_to(9), "best-effort");
     gateway.end();

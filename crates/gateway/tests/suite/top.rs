@@ -1,4 +1,4 @@
-//! `freeboard-gateway top` on a terminal: keys, signals, and a terminal that goes away.
+//! `freeboard-gateway top` on a terminal: keys, signals, and a terminal that disappears.
 
 use core::time::Duration;
 use std::fs::File;
@@ -21,7 +21,7 @@ struct Top {
 }
 
 impl Top {
-    /// Shows the reports of a socket that says one each 50 ms.
+    /// Shows the reports of a socket that sends one every 50 ms.
     fn start(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("freeboard-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
@@ -35,13 +35,13 @@ impl Top {
         });
         let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
         let pair = openpty(Some(&size), None).unwrap();
-        // Copies, which the program does not inherit: its terminal is gone when the test closes the
-        // one end.
+        // Copies, which the program does not inherit: its terminal disappears when the test closes
+        // this end.
         let terminal = File::from(pair.master.try_clone().unwrap());
         let slave = pair.slave.try_clone().unwrap();
         drop(pair);
         let end = || slave.try_clone().unwrap();
-        // A session of its own, whose terminal this is, as a shell's or that of a connection.
+        // A session of its own with this controlling terminal, like that of a shell.
         let child = Command::new("setsid")
             .arg("--ctty")
             .arg(env!("CARGO_BIN_EXE_freeboard-gateway"))
@@ -57,7 +57,7 @@ impl Top {
         top
     }
 
-    /// Reads what is drawn until `text` is in it.
+    /// Reads the output until it contains `text`.
     fn reads(&mut self, text: &str) {
         let (mut seen, mut part) = (Vec::new(), [0; 4_096]);
         while !String::from_utf8_lossy(&seen).contains(text) {
@@ -88,20 +88,20 @@ fn the_key_q_ends_it() {
     let _alone = alone();
     let mut top = Top::start("key");
     top.terminal.write_all(b"q").unwrap();
-    // What is drawn has to be read, or the terminal takes no more.
+    // The output has to be read, or the terminal blocks.
     let mut terminal = top.terminal;
     thread::spawn(move || while terminal.read(&mut [0; 4_096]).is_ok_and(|count| count > 0) {});
     assert_eq!(Top::ends(top.child, top.folder).code(), Some(0));
 }
 
-/// Goal: a terminal that goes away leaves no program behind that reads its end for ever. Method:
+/// Goal: a terminal that disappears leaves no program behind that reads its end forever. Method:
 /// the test closes its end while the program waits for keys, as a terminal emulator does; the
 /// kernel then sends a signal to the session.
 #[test]
 fn it_ends_when_the_terminal_is_gone() {
     let _alone = alone();
     let top = Top::start("hangup");
-    // The program draws no more then, since nothing changes, and waits.
+    // By then the program draws nothing, since nothing changes, and waits.
     thread::sleep(Duration::from_millis(300));
     drop(top.terminal);
     Top::ends(top.child, top.folder);

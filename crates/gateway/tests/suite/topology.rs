@@ -13,39 +13,39 @@ use std::thread;
 use nix::sched::{CloneFlags, setns};
 use serde_json::Value;
 
-/// The hosts of the LAN.
+/// Addresses of the LAN hosts.
 pub(crate) const HOSTS: [&str; 2] = ["10.9.0.1", "10.9.0.3"];
-/// The far end.
+/// Address of the far end.
 pub(crate) const FAR: &str = "10.9.0.2";
 
-/// One test at a time: they measure, and what one opens is not inherited by a program that another
-/// starts.
+/// Serialises the tests: they measure, and a program started by one test must not inherit
+/// descriptors of another.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The right to be the only test that runs.
+/// Returns the right to be the only test that runs.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the tests of a row call, one here and one there.
+/// Programs that the tests of a row call.
 const PROGRAMS: [&str; 4] = ["ip", "ethtool", "tc", "setpriv"];
 
-/// The first of these programs that is in no folder of `path`, which has the folders as `PATH` has
-/// them.
+/// Returns the first of these programs that is in no folder of `path`, which is formatted like
+/// `PATH`.
 fn missing<'a>(programs: &[&'a str], path: &OsStr) -> Option<&'a str> {
     let is_there = |program: &str| env::split_paths(path).any(|at| at.join(program).is_file());
     programs.iter().copied().find(|program| !is_there(program))
 }
 
-/// Skips `test` with a line that names what this machine does not have, past the capture of the
-/// test harness: a skip is to be seen. With CI=true no test may be skipped.
+/// Skips `test` with a line that names what this machine lacks, written past the test harness's
+/// capture so that it is visible. With CI=true no test may be skipped.
 pub(crate) fn skip(test: &str, needs: &str) {
     let is_ci = env::var_os("CI").is_some_and(|word| word == "true");
     assert!(!is_ci, "with CI=true no test may be skipped: {test} needs {needs}");
     let _ = writeln!(std::io::stderr(), "{test}: skipped: needs {needs}");
 }
 
-/// Whether these programs are there; where one is not, `test` is skipped.
+/// Returns true if these programs exist; otherwise skips `test`.
 pub(crate) fn has(test: &str, programs: &[&str]) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     let missing = missing(programs, &path);
@@ -53,7 +53,7 @@ pub(crate) fn has(test: &str, programs: &[&str]) -> bool {
     missing.is_none()
 }
 
-/// Runs a program of the system; what it said, or why it failed.
+/// Runs a program of the system; returns its output, or why it failed.
 pub(crate) fn call(program: &str, words: &str) -> Result<String, String> {
     let output = Command::new(program).args(words.split_whitespace()).output();
     let output = output.map_err(|error| format!("{program}: {error}"))?;
@@ -67,7 +67,7 @@ pub(crate) fn ip(words: &str) {
     call("ip", words).unwrap();
 }
 
-/// A network namespace, which is removed with this.
+/// A network namespace, removed on drop.
 #[derive(Debug)]
 pub(crate) struct Namespace(String);
 
@@ -79,14 +79,13 @@ impl Namespace {
         made.ip("link set lo up");
         made.set("ipv6/conf/all/disable_ipv6", "1");
         made.set("ipv6/conf/default/disable_ipv6", "1");
-        // The same TCP on every machine, and one that asks for more whenever it may: BBR takes
-        // drops for a policer and then keeps to a rate for seconds, also behind one that has been
-        // raised.
+        // The same TCP on every machine, and one that keeps probing for capacity: BBR takes drops
+        // for a policer and then keeps to a rate for seconds, even after the limit was raised.
         made.set("ipv4/tcp_congestion_control", "reno");
         Ok(made)
     }
 
-    /// Runs `act` in a thread that is inside. Sockets and processes that it makes stay inside.
+    /// Runs `act` in a thread inside. Sockets and processes that it creates stay inside.
     pub(crate) fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
         let file = File::open(format!("/run/netns/{}", self.0)).unwrap();
         let act = move || {
@@ -96,12 +95,12 @@ impl Namespace {
         thread::scope(|scope| scope.spawn(act).join()).unwrap()
     }
 
-    /// Its name, for `ip`.
+    /// Returns its name, for `ip`.
     pub(crate) fn name(&self) -> &str {
         &self.0
     }
 
-    /// `ip` inside.
+    /// Runs `ip` inside.
     pub(crate) fn ip(&self, words: &str) {
         self.try_ip(words).unwrap();
     }
@@ -115,7 +114,7 @@ impl Namespace {
         self.within(move || call("ethtool", &words)).unwrap();
     }
 
-    /// Sets a variable of the kernel, by its path below `/proc/sys/net`.
+    /// Sets a sysctl, by its path below `/proc/sys/net`.
     pub(crate) fn set(&self, variable: &str, value: &str) {
         self.try_set(variable, value).unwrap();
     }
@@ -125,12 +124,12 @@ impl Namespace {
         self.within(move || fs::write(&path, value).map_err(|error| format!("{path}: {error}")))
     }
 
-    /// What must be after the gateway as before it: flags, MTU and promiscuity of every device.
+    /// Returns what the gateway must not change: flags, MTU and promiscuity of every device.
     pub(crate) fn devices(&self) -> Vec<String> {
         let text = call("ip", &format!("-n {} -d -j link show", self.0)).unwrap();
         let devices: Vec<Value> = serde_json::from_str(&text).unwrap();
         let device = |device: &Value| {
-            // The carrier is no setting.
+            // The carrier is not a setting.
             let flags = device["flags"].as_array().unwrap().iter();
             let flags: Vec<&Value> =
                 flags.filter(|flag| **flag != "NO-CARRIER" && **flag != "LOWER_UP").collect();
@@ -157,7 +156,8 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// None where there may be no namespaces, or a program is missing: the test is skipped then.
+    /// Creates the row. `None` if namespaces are not permitted or a program is missing: the test is
+    /// skipped then.
     pub(crate) fn new(test: &str) -> Option<Self> {
         let alone = alone();
         if !has(test, &PROGRAMS) {
@@ -178,21 +178,22 @@ impl Row {
         Some(row)
     }
 
-    /// A device of the gateway, and its peer at that end of the row, which has the addresses of the
-    /// end.
+    /// Connects a device of the gateway with a peer at that end of the row, which has the end's
+    /// addresses.
     pub(crate) fn connect(&self, device: &str, peer: &str) {
         let (end, index, addresses) = match device {
             "lan" => (&self.c, 11, &HOSTS[..]),
             _ => (&self.s, 12, &[FAR][..]),
         };
-        // Of a pair with the same number twice the kernel notices the carrier up to a second later.
+        // With equal indexes at both ends of a pair, the kernel notices the carrier up to a second
+        // later.
         ip(&format!(
             "link add {peer} index 101 netns {} type veth peer {device} index {index} netns {}",
             end.0, self.gw.0
         ));
         for (inside, device) in [(end, peer), (&self.gw, device)] {
             inside.ip(&format!("link set {device} up"));
-            // No device merges packets, and none leaves it to others to cut them up.
+            // No device coalesces packets, and none leaves segmentation to others.
             inside.ethtool(&format!("-K {device} gro off"));
             inside.ip(&format!("link set {device} gso_max_segs 1"));
         }
@@ -201,8 +202,7 @@ impl Row {
         }
     }
 
-    /// Waits until the kernel has noticed that every device has its peer; before, it throws packets
-    /// away.
+    /// Waits until the kernel has noticed all carriers; before that it drops packets.
     pub(crate) fn wait_for_carriers(&self) {
         let is_waiting = |inside: &Namespace| {
             let text = call("ip", &format!("-n {} link show", inside.0)).unwrap();
@@ -213,7 +213,7 @@ impl Row {
         }
     }
 
-    /// Every device takes frames of this MTU.
+    /// Sets the MTU of every device.
     pub(crate) fn set_mtu(&self, mtu: u32) {
         for (inside, device) in
             [(&self.c, "c0"), (&self.gw, "lan"), (&self.gw, "wan"), (&self.s, "s0")]
@@ -222,7 +222,7 @@ impl Row {
         }
     }
 
-    /// IPv6 on both ends: fd00::1 and fd00::2.
+    /// Adds IPv6 at both ends: fd00::1 and fd00::2.
     pub(crate) fn with_ipv6(&self) {
         for (inside, device, address) in [(&self.c, "c0", "fd00::1"), (&self.s, "s0", "fd00::2")] {
             inside.set(&format!("ipv6/conf/{device}/disable_ipv6"), "0");
@@ -230,8 +230,8 @@ impl Row {
         }
     }
 
-    /// Both ends have a device for tagged frames, 10.7.0.1 and 10.7.0.2; false where the kernel has
-    /// no VLAN devices.
+    /// Adds a device for tagged frames at both ends, 10.7.0.1 and 10.7.0.2; returns false if the
+    /// kernel has no VLAN devices.
     pub(crate) fn with_tags(&self) -> bool {
         let ends = [(&self.c, "c0", "10.7.0.1"), (&self.s, "s0", "10.7.0.2")];
         ends.iter().all(|(inside, device, address)| {
@@ -245,8 +245,8 @@ impl Row {
         })
     }
 
-    /// Both ends have a device for each kind of tunnel that the kernel has: the kinds, with the
-    /// addresses of both ends inside.
+    /// Adds a device at both ends for each kind of tunnel that the kernel has; returns the kinds
+    /// with the inner addresses of both ends.
     pub(crate) fn with_tunnels(&self) -> Vec<(&'static str, [String; 2])> {
         let kinds = [
             ("vxlan", "vxlan id 7 dstport 4789 udpcsum"),
@@ -271,7 +271,7 @@ impl Row {
         made.collect()
     }
 
-    /// Both ends say nothing of their own: no address, no ARP.
+    /// Silences both ends: no address, no ARP.
     pub(crate) fn silence(&self) {
         for (inside, device) in [(&self.c, "c0"), (&self.s, "s0")] {
             inside.ip(&format!("addr flush dev {device}"));
@@ -279,11 +279,11 @@ impl Row {
         }
     }
 
-    /// The device `ours` of `gw` becomes a port of a bridge, with a new TAP for the gateway beside
-    /// it.
+    /// Makes the device `ours` of `gw` a port of a bridge, with a new TAP device for the gateway as
+    /// another port.
     pub(crate) fn bridge_to_tap(&self, ours: &str, tap: &str) {
         self.gw.ip(&format!("tuntap add dev {tap} mode tap"));
-        // Where the kernel has firewalls for bridges, they throw away what is no valid packet.
+        // Bridge firewalls, if the kernel has them, drop invalid packets.
         for kind in ["iptables", "ip6tables", "arptables"] {
             let _ = self.gw.try_set(&format!("bridge/bridge-nf-call-{kind}"), "0");
         }
@@ -297,8 +297,8 @@ impl Row {
     }
 }
 
-/// Goal: a machine without a program skips, and one that has it does not: the name is looked for as
-/// the system does.
+/// Goal: a test is skipped if and only if a program is missing: names are looked up as the system
+/// does.
 #[test]
 fn a_program_that_is_in_no_folder_is_named() {
     let path = env::var_os("PATH").unwrap();

@@ -1,5 +1,5 @@
-//! Traffic of the kernel: bulk TCP, and UDP at a pace. A socket belongs to the namespace it was
-//! made in, so threads outside can use it.
+//! Kernel traffic: bulk TCP, and paced UDP. A socket belongs to the namespace it was created in, so
+//! threads outside can use it.
 
 use core::net::{IpAddr, SocketAddr, SocketAddrV4};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -22,15 +22,15 @@ use conformance::measurement::attempts;
 
 use crate::topology::{FAR, Namespace, Row};
 
-/// How long nothing may arrive before what has not arrived is lost: a machine may stop for some
+/// Time without arrivals after which missing datagrams count as lost: a machine may pause for some
 /// hundred milliseconds.
 const QUIET: Duration = Duration::from_millis(1_000);
 
-/// How far behind its pace a sender may be: what a machine that stood still has kept it from
-/// sending beyond that is not sent all at once, which CoDel would rightly drop from.
+/// Maximum time that a sender may be behind its pace. What a paused machine has delayed beyond that
+/// is not sent at once, since CoDel would rightly drop from such a burst.
 const MOST_LATE: Duration = Duration::from_millis(20);
 
-/// Which way packets go through the gateway.
+/// Direction of packets through the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heading {
     Up,
@@ -39,7 +39,7 @@ pub(crate) enum Heading {
 
 pub(crate) const BOTH: [Heading; 2] = [Heading::Up, Heading::Down];
 
-/// TCP flows between one host and the far end, all the same way, as fast as TCP can.
+/// TCP flows between one host and the far end, all in one direction, at full speed.
 #[derive(Debug)]
 pub(crate) struct Bulk {
     received: Arc<AtomicU64>,
@@ -48,7 +48,7 @@ pub(crate) struct Bulk {
 }
 
 impl Bulk {
-    /// The host listens, so that its address is what the flows have.
+    /// Starts the flows with the host listening, so that they have its address.
     pub(crate) fn start(row: &Row, host: &str, heading: Heading, flows: usize) -> Self {
         let listener = row.c.within(|| TcpListener::bind((host, 0)).unwrap());
         let address = listener.local_addr().unwrap();
@@ -59,7 +59,7 @@ impl Bulk {
         Self::over((0..flows).map(|_| connect()), heading)
     }
 
-    /// The far end listens: what a host behind a translation of addresses needs.
+    /// Starts the flows with the far end listening, as needed for a host behind NAT.
     pub(crate) fn from_host(row: &Row, host: &str, heading: Heading, flows: usize) -> Self {
         let listener = row.s.within(|| TcpListener::bind((FAR, 0)).unwrap());
         let far = SockaddrIn::from(SocketAddrV4::new(
@@ -80,7 +80,7 @@ impl Bulk {
         Self::over((0..flows).map(|_| connect()), heading)
     }
 
-    /// Over these connections, a host's end and the far one.
+    /// Uses these connections, with the host's end and the far one.
     fn over(connections: impl Iterator<Item = (TcpStream, TcpStream)>, heading: Heading) -> Self {
         let mut bulk = Self { received: Arc::default(), streams: vec![], threads: vec![] };
         for (near, far) in connections {
@@ -101,7 +101,7 @@ impl Bulk {
         bulk
     }
 
-    /// All packets from now on have this byte of class, over IPv4.
+    /// Sets the traffic class byte of all packets from now on, over IPv4.
     pub(crate) fn with_class(self, class: u8) -> Self {
         for stream in &self.streams {
             setsockopt(stream, sockopt::Ipv4Tos, &class.into()).unwrap();
@@ -109,12 +109,12 @@ impl Bulk {
         self
     }
 
-    /// Bytes received so far.
+    /// Returns the bytes received so far.
     pub(crate) fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Waits until this has received `bytes` more; false if that takes very long.
+    /// Waits until `bytes` more are received; returns false after a long timeout.
     pub(crate) fn receives(&self, bytes: u64) -> bool {
         let (begin, wanted) = (Instant::now(), self.received() + bytes);
         while self.received() < wanted && begin.elapsed() < Duration::from_secs(30) {
@@ -123,7 +123,7 @@ impl Bulk {
         self.received() >= wanted
     }
 
-    /// Bytes received in so long.
+    /// Returns the bytes received in this time.
     pub(crate) fn received_in(bulks: &[Self], span: Duration) -> Vec<u64> {
         let all = || bulks.iter().map(Self::received).collect::<Vec<_>>();
         let before = all();
@@ -149,7 +149,7 @@ pub(crate) struct Arrived {
     pub(crate) number: u32,
     pub(crate) sent: Instant,
     pub(crate) received: Instant,
-    /// Bytes of the IP packet.
+    /// Length of the IP packet.
     pub(crate) bytes: usize,
 }
 
@@ -159,7 +159,7 @@ impl Arrived {
     }
 }
 
-/// UDP at a pace: datagrams with a number and the time they were sent at.
+/// Paced UDP: datagrams with a sequence number and the time they were sent.
 #[derive(Debug)]
 pub(crate) struct Paced {
     stop: Arc<AtomicBool>,
@@ -167,20 +167,20 @@ pub(crate) struct Paced {
     receiver: Option<JoinHandle<Vec<Arrived>>>,
 }
 
-/// What became of such a flow.
+/// Outcome of such a flow.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) sent: u32,
     pub(crate) arrived: Vec<Arrived>,
 }
 
-/// The bytes in front of what a datagram says.
+/// Returns the length of the headers before a datagram's payload.
 fn headers(address: &SocketAddr) -> usize {
     if address.is_ipv4() { 28 } else { 48 }
 }
 
-/// The next datagram's length, and when the kernel received it: a thread may learn of it much
-/// later.
+/// Receives a datagram; returns its length and the time at which the kernel received it, which a
+/// thread may learn much later.
 fn receive(socket: &UdpSocket, room: &mut [u8]) -> Option<(usize, Instant)> {
     let mut control = cmsg_space!(TimeSpec);
     let mut vectors = [IoSliceMut::new(room)];
@@ -196,7 +196,7 @@ fn receive(socket: &UdpSocket, room: &mut [u8]) -> Option<(usize, Instant)> {
 }
 
 impl Paced {
-    /// From the first LAN host to the far end, or back.
+    /// Starts a flow from the first LAN host to the far end, or back.
     pub(crate) fn start(row: &Row, heading: Heading, every: Duration, lengths: &[usize]) -> Self {
         let (from, to, address) = match heading {
             Heading::Up => (&row.c, &row.s, FAR),
@@ -216,7 +216,7 @@ impl Paced {
         Self::with_class(from, to, address, (every, lengths), 0)
     }
 
-    /// The same with this byte of class, over IPv4.
+    /// Starts a flow with this traffic class byte, over IPv4.
     pub(crate) fn with_class(
         from: &Namespace,
         to: &Namespace,
@@ -238,7 +238,7 @@ impl Paced {
         sending.connect(target).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let (is_over, epoch, lengths) = (Arc::clone(&stop), Instant::now(), lengths.to_vec());
-        // All that was sent, once nothing more is.
+        // Number of datagrams sent, once sending has ended.
         let total = Arc::new(AtomicU32::new(u32::MAX));
         let all = Arc::clone(&total);
         let sender = thread::spawn(move || {
@@ -247,7 +247,7 @@ impl Paced {
             for number in 0_u32.. {
                 due = (due + every).max(Instant::now() - MOST_LATE);
                 let wait = due.saturating_duration_since(Instant::now());
-                // Sleeping for less costs more than it says.
+                // Shorter sleeps take longer than requested.
                 if wait > Duration::from_micros(200) {
                     thread::sleep(wait);
                 }
@@ -259,7 +259,7 @@ impl Paced {
                 let nanos = epoch.elapsed().as_nanos() as u64;
                 datagram[4..12].copy_from_slice(&nanos.to_be_bytes());
                 let len = lengths[number as usize % lengths.len()] - headers(&target);
-                // A link that is down refuses: as lost as any other.
+                // A link that is down refuses the datagram, which counts as lost.
                 let _ = sending.send(&datagram[..len]);
             }
             0
@@ -280,7 +280,7 @@ impl Paced {
                     }
                     None => match all.load(Ordering::Relaxed) {
                         u32::MAX => last = Instant::now(),
-                        // One that came twice was there by now too.
+                        // Duplicates have arrived by now too.
                         total if arrived.len() >= total as usize => return arrived,
                         _ if last.elapsed() > QUIET => return arrived,
                         _ => {}
@@ -291,7 +291,7 @@ impl Paced {
         Self { stop, sender: Some(sender), receiver: Some(receiver) }
     }
 
-    /// Stops sending, and waits for what is on the way.
+    /// Stops sending, and waits for datagrams in flight.
     pub(crate) fn stop(mut self) -> Outcome {
         self.stop.store(true, Ordering::Relaxed);
         let sent = self.sender.take().unwrap().join().unwrap();
@@ -306,7 +306,7 @@ impl Drop for Paced {
     }
 }
 
-/// A flow of small packets through an idle queue arrives whole, for 200 ms.
+/// Checks that a flow of small packets arrives complete through an idle queue, for 200 ms.
 pub(crate) fn small_flow_arrives(row: &Row, when: &str) {
     attempts(when, || {
         let flow = Paced::start(row, Heading::Up, Duration::from_millis(5), &[500]);
@@ -316,13 +316,13 @@ pub(crate) fn small_flow_arrives(row: &Row, when: &str) {
 }
 
 impl Outcome {
-    /// Everything has arrived in the order it was sent in.
+    /// Returns true if everything has arrived in order.
     pub(crate) fn is_complete(&self) -> bool {
         self.arrived.len() == self.sent as usize
             && (0..).zip(&self.arrived).all(|(number, arrived)| arrived.number == number)
     }
 
-    /// What is missing or out of order, if anything is.
+    /// Returns an error if something is missing or out of order.
     pub(crate) fn complete(&self) -> Result<(), String> {
         if self.sent > 0 && self.is_complete() {
             return Ok(());
@@ -336,7 +336,7 @@ impl Outcome {
         Err(format!("{arrived} of {sent} arrived, in order: {is_in_order}, missing: {missing:?}"))
     }
 
-    /// The delays of what was sent in the part `from..to` of time, sorted.
+    /// Returns the sorted delays of what was sent in the part `from..to` of time.
     pub(crate) fn delays(&self, from: Instant, to: Instant) -> Vec<Duration> {
         let within = self.arrived.iter().filter(|arrived| (from..to).contains(&arrived.sent));
         let mut delays: Vec<Duration> = within.map(Arrived::delay).collect();
@@ -345,14 +345,14 @@ impl Outcome {
     }
 }
 
-/// The delay that `percent` of the sorted `delays` do not exceed.
+/// Returns the delay that `percent` of the sorted `delays` do not exceed.
 pub(crate) fn percentile(delays: &[Duration], percent: usize) -> Duration {
     let at = (delays.len() * percent).div_ceil(100).max(1) - 1;
     delays.get(at).copied().unwrap_or(Duration::MAX)
 }
 
-/// Sends `calls` times ten datagrams of 1,200 bytes, handed to the kernel as one to be cut up; how
-/// many arrive.
+/// Sends `calls` times ten datagrams of 1,200 bytes, passed to the kernel as one to be segmented;
+/// returns how many arrive.
 pub(crate) fn uncut_datagrams(
     from: &Namespace,
     to: &Namespace,
@@ -366,7 +366,7 @@ pub(crate) fn uncut_datagrams(
     sending.connect(receiving.local_addr().unwrap()).unwrap();
     receiving.set_read_timeout(Some(QUIET)).unwrap();
     let sender = thread::spawn(move || {
-        // The address is found out by one that is not counted: the kernel keeps only a few until
+        // One datagram that is not counted resolves the address: the kernel keeps only a few until
         // then.
         let _ = sending.send(b"who is there");
         thread::sleep(Duration::from_millis(200));

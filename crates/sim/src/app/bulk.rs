@@ -1,4 +1,4 @@
-//! A transfer that never ends: an upload of a large file, and its receiver.
+//! A transfer without end: an upload of a large file, and its receiver.
 
 use core::net::SocketAddrV4;
 
@@ -8,7 +8,7 @@ use crate::host::{Buffers, Host, Tcp};
 use crate::measure::goodput::Goodput;
 use crate::network::Application;
 
-/// Connects at an instant and from then on writes as much as its connection takes.
+/// Sender that connects at a given time and from then on writes as much as its connection accepts.
 #[derive(Clone, Debug)]
 pub struct BulkSender {
     to: SocketAddrV4,
@@ -18,7 +18,7 @@ pub struct BulkSender {
 }
 
 impl BulkSender {
-    /// A sender to `to` from `start` on. `buffers.send` bounds what it has in flight.
+    /// Creates a sender to `to` that starts at `start`. `buffers.send` bounds the bytes in flight.
     #[must_use]
     pub const fn new(to: SocketAddrV4, start: Nanos, buffers: Buffers) -> Self {
         Self { to, start, buffers, socket: None }
@@ -41,7 +41,7 @@ impl Application for BulkSender {
     }
 }
 
-/// Accepts one connection and reads it, counting.
+/// Receiver that accepts one connection, reads it and counts the bytes.
 #[derive(Clone, Debug)]
 pub struct BulkReceiver {
     port: u16,
@@ -52,13 +52,13 @@ pub struct BulkReceiver {
 }
 
 impl BulkReceiver {
-    /// A receiver on `port` that counts what arrives in the window of `goodput`.
+    /// Creates a receiver on `port` that counts the bytes arriving in the window of `goodput`.
     #[must_use]
     pub const fn new(port: u16, buffers: Buffers, goodput: Goodput) -> Self {
         Self { port, buffers, listening: false, socket: None, goodput }
     }
 
-    /// What has arrived, in order and without gaps.
+    /// Returns the bytes received in order and without gaps.
     #[must_use]
     pub const fn goodput(&self) -> &Goodput {
         &self.goodput

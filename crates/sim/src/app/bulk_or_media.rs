@@ -1,4 +1,4 @@
-//! One end of a transfer without end, or of a stream.
+//! One end of a transfer without end or of a media stream.
 
 use freeboard::sched_core::Nanos;
 
@@ -7,14 +7,14 @@ use crate::experiments::home_gateway::MediaStream;
 use crate::host::Host;
 use crate::network::{Application, Network, NodeId};
 
-/// What runs on a host of a scenario that has transfers and streams only.
+/// Application for scenarios that have only transfers and streams.
 #[derive(Debug)]
 pub enum BulkOrMedia {
-    /// Sends a transfer.
+    /// Sender of a transfer.
     Sender(BulkSender),
-    /// Receives a transfer.
+    /// Receiver of a transfer.
     Receiver(BulkReceiver),
-    /// Is one end of a stream.
+    /// One end of a stream.
     Media(Media),
 }
 
@@ -29,7 +29,8 @@ impl Application for BulkOrMedia {
 }
 
 impl Network<BulkOrMedia> {
-    /// Bits per second that reached the receiver `id`; 0 for a host that receives no transfer.
+    /// Returns the goodput at receiver `id` in bits per second; 0 for a host that receives no
+    /// transfer.
     pub(crate) fn goodput(&self, id: NodeId) -> u64 {
         match self.application(id) {
             BulkOrMedia::Receiver(receiver) => receiver.goodput().bits_per_second(),
@@ -37,7 +38,7 @@ impl Network<BulkOrMedia> {
         }
     }
 
-    /// The stream between two hosts, from `since` on; empty if one of them is no end of a stream.
+    /// Returns the stream between two hosts from `since` on; empty if one of them has no stream.
     pub(crate) fn stream(&self, (from, to): (NodeId, NodeId), since: Nanos) -> MediaStream {
         match (self.application(from), self.application(to)) {
             (BulkOrMedia::Media(from), BulkOrMedia::Media(to)) => {

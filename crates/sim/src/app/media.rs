@@ -1,4 +1,4 @@
-//! Calls and video: RTP packets by the clock, and what becomes of each.
+//! Calls and video: RTP packets sent at fixed times, and the fate of each.
 
 use core::iter::Peekable;
 use core::net::SocketAddrV4;
@@ -11,25 +11,24 @@ use crate::source::{Cbr, Sent};
 
 /// The fixed header of RTP (RFC 3550 §5.1).
 const RTP_HEADER: usize = 12;
-/// Number and time of sending, at the front of the payload.
+/// Bytes of the packet number and sending time at the start of the payload.
 const STAMP: usize = 16;
 
-/// A source of payloads, and how it is named in RTP.
+/// A source of payloads with its RTP payload type.
 #[derive(Clone, Debug)]
 pub struct Packetised {
-    /// When payloads are sent, and how long they are: at least 16 bytes, else they are made so.
+    /// Sending times and lengths of payloads. Payloads below 16 bytes are padded to 16.
     pub source: Cbr,
-    /// The RTP payload type: 0 for G.711 µ-law, 96 and above for what the parties have agreed on
-    /// (RFC 3551 §6).
+    /// RTP payload type: 0 for G.711 µ-law, 96 and above for dynamic types (RFC 3551 §6).
     pub payload_type: u8,
-    /// No packet is sent at this instant or later.
+    /// Time of the end: no packet is sent at or after it.
     pub until: Nanos,
 }
 
-/// One end of a call or of a video: sends, receives, or both.
+/// One end of a call or video stream: sends, receives, or both.
 ///
-/// Each packet carries its number and the instant at which it was handed to the stack, so the delay
-/// is measured by the receiver, over everything in between.
+/// Each packet carries its number and the time at which it was passed to the stack, so the receiver
+/// measures the delay over everything in between.
 #[derive(Clone, Debug)]
 pub struct Media {
     port: u16,
@@ -37,7 +36,7 @@ pub struct Media {
     sending: Option<Peekable<Sending>>,
     payload_type: u8,
     sent: Vec<Nanos>,
-    /// By number: how long the packet took, if it has arrived.
+    /// Delay of each packet that has arrived, by number.
     delays: Vec<Option<Nanos>>,
     socket: Option<Udp>,
 }
@@ -57,7 +56,7 @@ impl Iterator for Sending {
 }
 
 impl Media {
-    /// An end on UDP port `port` that sends `media`, if any, to `peer`.
+    /// Creates an end on UDP port `port` that sends `media`, if any, to `peer`.
     #[must_use]
     pub fn new(port: u16, peer: SocketAddrV4, media: Option<Packetised>) -> Self {
         let payload_type = media.as_ref().map_or(0, |media| media.payload_type);
@@ -69,14 +68,14 @@ impl Media {
         Self { port, peer, sending, payload_type, sent, delays, socket: None }
     }
 
-    /// When each packet was sent, by number.
+    /// Returns the sending time of each packet, by number.
     #[must_use]
     pub fn sent(&self) -> &[Nanos] {
         &self.sent
     }
 
-    /// How long the packets of the peer took, by number; `None`, or beyond the end, where one has
-    /// not arrived.
+    /// Returns the delays of the peer's packets, by number. Packets that have not arrived are
+    /// `None` or beyond the end of the slice.
     #[must_use]
     pub fn delays(&self) -> &[Option<Nanos>] {
         &self.delays
@@ -85,7 +84,7 @@ impl Media {
     fn packet(&self, now: Nanos, payload: u32) -> Vec<u8> {
         let number = self.sent.len() as u64;
         let mut packet = vec![0; RTP_HEADER + (payload as usize).max(STAMP)];
-        // Version 2, no padding, no extension; sequence number modulo 2^16; the clock of 8 kHz.
+        // Version 2, no padding, no extension; sequence number modulo 2^16; 8 kHz clock.
         packet[0] = 0x80;
         packet[1] = self.payload_type & 0x7f;
         packet[2..4].copy_from_slice(&(number as u16).to_be_bytes());

@@ -1,10 +1,10 @@
-//! Web pages: a browser that loads them, and the server it loads them from.
+//! Web pages: a browser that loads them, and a web server.
 //!
-//! The model is HTTP/1.1 with persistent connections: a document over one connection, then the
-//! objects it names over several, each connection asking for the next object when it has read the
-//! one before. A page is loaded when the last byte of the last object is read; before the first
-//! byte there is a handshake, and after it each object costs a round trip. Name look-up, TLS and
-//! the server's and the browser's own time are left out: what remains is what the line causes.
+//! The model is HTTP/1.1 with persistent connections: a document over one connection, then its
+//! objects over several; each connection requests the next object when it has read the previous
+//! one. A page is complete when the last byte of the last object is read. Before the first byte
+//! there is a handshake, and after it each object costs a round trip. DNS, TLS and the processing
+//! times of server and browser are not modelled; only delays caused by the link remain.
 
 use core::net::SocketAddrV4;
 
@@ -14,32 +14,33 @@ use crate::host::{Buffers, Host, Tcp};
 use crate::network::Application;
 use conformance::rng::Stream;
 
-/// Bytes of a request: a URL, cookies and what the browser says of itself.
+/// Bytes of a request: a URL, cookies and other headers.
 const REQUEST: usize = 400;
-/// Connections a browser opens to one server.
+/// Connections that a browser opens to one server.
 const CONNECTIONS: usize = 6;
-/// A window that the downlink cannot exhaust: 12 Mbit/s · 40 ms are 60,000 bytes.
+/// Window larger than the bandwidth-delay product of the downlink: 12 Mbit/s · 40 ms are 60,000
+/// bytes.
 const WINDOW: usize = 1 << 17;
 
-/// What a page consists of, in bytes.
+/// Contents of a page, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// The document, which names the rest.
+    /// Size of the document, which names the objects.
     pub document: u32,
-    /// Each object it names.
+    /// Size of each object.
     pub objects: Vec<u32>,
 }
 
 impl Page {
-    /// A document and `count` objects of one size.
+    /// Creates a page of a document and `count` objects of one size.
     #[must_use]
     pub fn uniform(document: u32, count: usize, object: u32) -> Self {
         Self { document, objects: vec![object; count] }
     }
 
-    /// The document first.
+    /// Returns the sizes of all parts, the document first.
     fn parts(&self) -> impl Iterator<Item = u32> {
-        // A part without a byte would never be seen to arrive.
+        // An empty part would never be seen to arrive.
         core::iter::once(self.document).chain(self.objects.iter().copied()).map(|part| part.max(1))
     }
 }
@@ -47,25 +48,25 @@ impl Page {
 /// One load of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// Which of the browser's pages.
+    /// Index of the page among the browser's pages.
     pub page: usize,
-    /// When the user asked for it.
+    /// Time of the first request.
     pub start: Nanos,
-    /// When it was complete; `None` if it was not by the end of the run.
+    /// Time of completion; `None` if the page was incomplete at the end of the run.
     pub end: Option<Nanos>,
 }
 
-/// Loads its pages in turn, for ever, with a pause after each.
+/// Browser that loads its pages in turn, forever, with a pause after each.
 #[derive(Clone, Debug)]
 pub struct Browser {
     server: SocketAddrV4,
     pages: Vec<Page>,
     pause: Nanos,
-    /// Draws the pauses: exponential, so that loads do not fall into step with anything.
+    /// Random pauses: exponential, so that loads do not synchronize with anything.
     stream: Stream,
     next_load: Nanos,
     current: Option<Current>,
-    /// Finished by this side, waiting for the other.
+    /// Connections closed by this side and not yet by the peer.
     closing: Vec<Tcp>,
     loads: Vec<Load>,
 }
@@ -73,24 +74,24 @@ pub struct Browser {
 /// A page that is being loaded.
 #[derive(Clone, Debug)]
 struct Current {
-    /// Sizes of what was not yet asked for, the next one last. The document comes first.
+    /// Sizes of the parts not yet requested, the next one last. The document comes first.
     to_ask: Vec<u32>,
-    /// Parts not yet read completely.
+    /// Number of parts not yet read completely.
     missing: usize,
     connections: Vec<Connection>,
-    /// How many of those there should be: one until the document is read.
+    /// Target number of connections: one until the document is read.
     wanted: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Connection {
     socket: Tcp,
-    /// Bytes still to come of the part that was asked for; 0 if none was.
+    /// Bytes outstanding of the requested part; 0 if none was requested.
     to_read: usize,
 }
 
 impl Browser {
-    /// A browser that begins its first page at `start`; `pause` is the mean of its pauses.
+    /// Creates a browser that begins its first page at `start`; `pause` is the mean of its pauses.
     #[must_use]
     pub fn new(
         server: SocketAddrV4,
@@ -103,7 +104,7 @@ impl Browser {
         Self { server, pages, pause, stream, next_load: start, current, closing, loads }
     }
 
-    /// Every load so far, in order; the last may not have ended.
+    /// Returns all loads so far, in order; the last may be incomplete.
     #[must_use]
     pub fn loads(&self) -> &[Load] {
         &self.loads
@@ -150,7 +151,7 @@ impl Application for Browser {
 }
 
 impl Current {
-    /// Reads what has come and asks for what is missing; returns whether the page is complete.
+    /// Reads what has arrived and requests missing parts; returns true if the page is complete.
     fn go_on(&mut self, server: SocketAddrV4, host: &mut Host) -> bool {
         for connection in &mut self.connections {
             let read = host.discard(connection.socket);
@@ -158,7 +159,7 @@ impl Current {
                 connection.to_read = connection.to_read.saturating_sub(read);
                 self.missing -= usize::from(connection.to_read == 0);
                 if connection.to_read == 0 && self.wanted == 1 {
-                    // What ended was the document.
+                    // The part just completed was the document.
                     self.wanted = self.missing.clamp(1, CONNECTIONS);
                 }
             }
@@ -180,7 +181,7 @@ impl Current {
     }
 }
 
-/// A request for `len` bytes.
+/// Builds a request for `len` bytes.
 fn request(len: u32) -> [u8; REQUEST] {
     let mut request = [0; REQUEST];
     if let Some(first) = request.first_chunk_mut() {
@@ -189,7 +190,7 @@ fn request(len: u32) -> [u8; REQUEST] {
     request
 }
 
-/// Answers each request with as many bytes as it asks for.
+/// Web server that answers each request with the requested number of bytes.
 #[derive(Clone, Debug)]
 pub struct WebServer {
     port: u16,
@@ -200,15 +201,15 @@ pub struct WebServer {
 #[derive(Clone, Debug)]
 struct Serving {
     socket: Tcp,
-    /// The part of a request that has arrived.
+    /// Bytes of an incomplete request.
     request: Vec<u8>,
-    /// Bytes of the answers that are not yet written.
+    /// Bytes of the answers not yet written.
     to_write: usize,
     finished: bool,
 }
 
 impl WebServer {
-    /// A server on `port`.
+    /// Creates a server on `port`.
     #[must_use]
     pub const fn new(port: u16) -> Self {
         Self { port, listening: false, open: Vec::new() }

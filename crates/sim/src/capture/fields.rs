@@ -1,4 +1,4 @@
-//! Numbers in either byte order, taken one after another.
+//! A cursor over numbers in either byte order.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ByteOrder {
@@ -6,7 +6,8 @@ pub(super) enum ByteOrder {
     Big,
 }
 
-/// What is left of a record. Each verb takes from the front, or gives `None` and takes nothing.
+/// Remaining bytes of a record. Each method takes from the front, or returns `None` and takes
+/// nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'a> {
     pub(super) rest: &'a [u8],

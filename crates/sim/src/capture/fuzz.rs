@@ -1,13 +1,13 @@
-//! What the fuzzer runs on captures.
+//! Fuzz target for captures.
 
 use super::{Packet, Reader, Resolution, Writer};
 
-/// Four things hold of any bytes:
+/// Asserts four properties for any bytes:
 ///
 /// - A capture is read to its end, or to an error inside it.
-/// - The packets read lie in the file, one behind the other.
-/// - A file that is cut gives the same packets up to the cut.
-/// - Packets that can be written again read the same.
+/// - The packets read lie in the file, one after the other.
+/// - A truncated file gives equal packets up to the truncation.
+/// - Packets that can be written back are read back unchanged.
 pub fn check_reading(bytes: &[u8]) {
     let whole = read(bytes);
     for (packet, next) in whole.iter().zip(&whole[1.min(whole.len())..]) {
@@ -42,7 +42,7 @@ pub fn check_reading(bytes: &[u8]) {
     }
 }
 
-/// The packets before the end or the error.
+/// Returns the packets before the end or the error.
 fn read(file: &[u8]) -> Vec<Packet<'_>> {
     let mut packets = Vec::new();
     let mut reader = match Reader::new(file) {

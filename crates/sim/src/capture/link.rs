@@ -1,14 +1,14 @@
-//! Link types of captures, and where a packet begins behind each link header.
+//! Link types of captures, and the position of a packet behind each link header.
 
 use std::borrow::Cow;
 
-/// What the first byte of a captured packet belongs to (a `LINKTYPE_` number of tcpdump.org).
+/// Type of the link header of a captured packet (a `LINKTYPE_` number of tcpdump.org).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum LinkType {
     /// An Ethernet header (1).
     Ethernet,
-    /// An IPv4 or IPv6 header; the version field says which (101, 228, 229; BSDs also write 12 and
+    /// An IPv4 or IPv6 header, told by its version field (101, 228, 229; BSDs also write 12 and
     /// 14).
     RawIp,
     /// Four bytes of address family in the byte order of the machine, then IP: the loopback of most
@@ -24,14 +24,14 @@ pub enum LinkType {
     Sll2,
     /// 802.11 behind a radiotap header (127).
     Radiotap,
-    /// A link type with this number, whose packets cannot be parsed.
+    /// Another link type, whose packets cannot be parsed.
     Other(u16),
 }
 
-/// A captured packet as a parser takes it.
+/// A captured packet in a form that a parser accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// An Ethernet frame, or one put together from the addresses and the protocol of another link.
+    /// An Ethernet frame, or one built from the addresses and the protocol of another link type.
     Ethernet(Cow<'a, [u8]>),
     /// An IP packet.
     Ip(&'a [u8]),
@@ -74,8 +74,9 @@ impl LinkType {
 
     /// Returns the frame or packet behind the link header; `None` for [`Self::Other`].
     ///
-    /// What is too short for its link header, or carries no packet, counts as not IP: where the
-    /// link names senders it is a frame of its sender without a payload, elsewhere an empty packet.
+    /// Data that is too short for its link header or carries no packet counts as non-IP: an
+    /// Ethernet frame with its source address and without payload if the link header names senders,
+    /// otherwise an empty packet.
     #[must_use]
     pub fn frame(self, bytes: &[u8]) -> Option<Frame<'_>> {
         Some(match self {
@@ -91,9 +92,9 @@ impl LinkType {
     }
 }
 
-/// The IP packet in a PPP frame; `None` if it carries something else.
+/// Returns the IP packet in a PPP frame; `None` if it carries another protocol.
 fn ppp(bytes: &[u8]) -> Option<&[u8]> {
-    // Address and control may be left out, and of the protocol the first byte (RFC 1661 §6.5 and
+    // Address and control may be omitted, as may the first byte of the protocol (RFC 1661 §6.5 and
     // §6.6).
     let bytes = bytes.strip_prefix(&[0xff, 0x03]).unwrap_or(bytes);
     match bytes {
@@ -102,16 +103,16 @@ fn ppp(bytes: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// An Ethernet frame of what a link header says.
+/// Builds an Ethernet frame from the fields of a link header.
 fn framed<'a>(source: Option<&[u8]>, protocol: Option<&[u8]>, payload: Option<&[u8]>) -> Frame<'a> {
     let source = source.unwrap_or(&[0; MAC]);
-    // 0xffff is no protocol: the frame has its source only.
+    // 0xffff is not a protocol: the frame has only its source.
     let protocol = protocol.unwrap_or(&[0xff, 0xff]);
     Frame::Ethernet([&[0; MAC], source, protocol, payload.unwrap_or_default()].concat().into())
 }
 
-/// The frame of 802.11 behind a radiotap header. Only data frames that are not encrypted carry a
-/// packet.
+/// Returns the frame in an 802.11 frame behind a radiotap header. Only unencrypted data frames
+/// carry a packet.
 fn wireless<'a>(bytes: &[u8]) -> Frame<'a> {
     const DATA: u8 = 2;
     const QOS: u8 = 0x80;
@@ -129,7 +130,8 @@ fn wireless<'a>(bytes: &[u8]) -> Frame<'a> {
     }
     let is_four_addresses = flags & BOTH_WAYS == BOTH_WAYS;
     let source = match flags & BOTH_WAYS {
-        // From an access point the third address is the sender, between two of them the fourth.
+        // The third address is the sender in frames from an access point, the fourth between two of
+        // them.
         0x02 => frame.get(16..22),
         BOTH_WAYS => frame.get(24..30),
         _ => transmitter,
@@ -139,7 +141,7 @@ fn wireless<'a>(bytes: &[u8]) -> Frame<'a> {
         body += 2 + usize::from(flags & ORDER != 0) * 4;
     }
     match frame.get(body..) {
-        // LLC with SNAP.
+        // LLC with SNAP
         Some([0xaa, 0xaa, 3, 0, 0, 0, high, low, payload @ ..]) => {
             framed(source, Some(&[*high, *low]), Some(payload))
         }

@@ -1,4 +1,4 @@
-//! pcap: a header of 24 bytes, then records of 16 bytes and a packet.
+//! The pcap format: a header of 24 bytes, then packets behind record headers of 16 bytes.
 
 use freeboard::sched_core::Nanos;
 
@@ -13,7 +13,7 @@ const RECORD: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct Records<'a> {
     file: &'a [u8],
-    /// Where the next record begins.
+    /// Offset of the next record.
     offset: usize,
     order: ByteOrder,
     resolution: Resolution,
@@ -63,22 +63,22 @@ impl<'a> Records<'a> {
             .take(captured as usize)
             .ok_or_else(|| truncated(offset, "packet", needed as u64, rest.len()))?;
         self.offset += needed;
-        // 2^32 seconds are 4.3 · 10^18 ns, a quarter of what fits.
+        // 2^32 seconds are 4.3 · 10^18 ns, a quarter of the range.
         let at = Nanos(u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * nanos);
         Ok(Some(Packet { offset, at, link: self.link, bytes, original_len }))
     }
 }
 
-/// Major version and link type.
+/// Reads the major version and the link type.
 fn header(fields: &mut Fields<'_>) -> Option<(u16, u16)> {
     let _magic = fields.u32()?;
     let (major, _minor) = (fields.u16()?, fields.u16()?);
     let [_zone, _accuracy, _snapshot, link] = record(fields)?;
-    // Cut to the lower half: the upper says whether frames end in a check sequence of what length.
+    // Only the lower half: the upper half describes the frame check sequence.
     Some((major, link as u16))
 }
 
-/// Four numbers of 32 bits, which is also what a record header is.
+/// Reads a record header: four 32-bit numbers.
 fn record(fields: &mut Fields<'_>) -> Option<[u32; 4]> {
     Some([fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?])
 }

@@ -1,8 +1,8 @@
-//! pcapng: a sequence of blocks, each of which says its length at both ends.
+//! The pcapng format: a sequence of blocks with their length at both ends.
 //!
-//! A section header sets the byte order and forgets the interfaces of the section before it. Each
-//! interface description sets the link type and the clock of the packets that name it. Blocks of
-//! other kinds are stepped over.
+//! A section header sets the byte order and discards the interfaces of the previous section. Each
+//! interface description sets the link type and the clock of the packets that refer to it. Blocks
+//! of other types are skipped.
 
 use freeboard::sched_core::Nanos;
 
@@ -11,7 +11,7 @@ use super::{CaptureError, LinkType, MAX_CAPTURED, Packet, invalid, truncated};
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
-/// Obsolete, but still found in old files: an enhanced packet whose interface has 16 bits.
+/// Obsolete but still found in old files: an enhanced packet with a 16-bit interface number.
 const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
@@ -20,16 +20,16 @@ const END_OF_OPTIONS: u16 = 0;
 const TIME_RESOLUTION: u16 = 9;
 const TIME_OFFSET: u16 = 14;
 
-/// Type and length before the body, length again behind it.
+/// Bytes around the body: type and length before it, length again behind it.
 const FRAME: usize = 12;
 
 #[derive(Clone, Debug)]
 pub(super) struct Blocks<'a> {
     file: &'a [u8],
-    /// Where the next block begins.
+    /// Offset of the next block.
     offset: usize,
     order: ByteOrder,
-    /// Interfaces of this section, by the order of their descriptions.
+    /// Interfaces of this section, in the order of their descriptions.
     interfaces: Vec<Interface>,
     last: Nanos,
 }
@@ -41,7 +41,7 @@ struct Interface {
     clock: Clock,
 }
 
-/// How a packet's ticks become time.
+/// Conversion from a packet's ticks to time.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     /// `if_tsresol`: a tick is 10^-n seconds, or 2^-n if the top bit is set.
@@ -53,14 +53,14 @@ struct Clock {
 impl Clock {
     const DEFAULT: Self = Self { resolution: 6, offset: 0 };
 
-    /// `None` for a time before the epoch or beyond 584 years after it.
+    /// Converts ticks; `None` for a time before the epoch or more than 584 years after it.
     fn time(self, ticks: u64) -> Option<Nanos> {
         let (ticks, exponent) = (u128::from(ticks), u32::from(self.resolution & 0x7f));
         let nanos = match (self.resolution & 0x80 != 0, exponent) {
             // 2^64 ticks · 10^9 < 2^94, and the shift is at most 127.
             (true, _) => (ticks * 1_000_000_000) >> exponent,
             (false, ..=9) => ticks * 10_u128.pow(9 - exponent),
-            // Where 10^(n−9) does not fit, 2^64 ticks are less than a nanosecond.
+            // If 10^(n−9) overflows, 2^64 ticks are less than a nanosecond.
             (false, _) => 10_u128.checked_pow(exponent - 9).map_or(0, |unit| ticks / unit),
         };
         let offset = i128::from(self.offset) * 1_000_000_000;
@@ -69,7 +69,8 @@ impl Clock {
 }
 
 impl<'a> Blocks<'a> {
-    /// Whether a file that begins so is pcapng. The number reads the same in both byte orders.
+    /// Returns true if a file with these first bytes is pcapng. The number is equal in both byte
+    /// orders.
     pub(super) fn recognise(magic: [u8; 4]) -> bool {
         u32::from_le_bytes(magic) == SECTION_HEADER
     }
@@ -98,7 +99,7 @@ impl<'a> Blocks<'a> {
         Ok(None)
     }
 
-    /// Steps over one block; gives its type and what lies between its lengths.
+    /// Skips one block; returns its type and the bytes between its lengths.
     fn block(&mut self) -> Result<(u32, Fields<'a>), CaptureError> {
         let offset = self.offset;
         let rest = self.file.get(offset..).unwrap_or_default();
@@ -178,7 +179,8 @@ impl<'a> Blocks<'a> {
         self.packet(offset, interface, body, captured, original_len)
     }
 
-    /// A packet without interface, which is the first, and without time.
+    /// Reads a packet without interface number (it belongs to the first interface) and without
+    /// time.
     fn simple(&mut self, offset: usize, mut body: Fields<'a>) -> Result<Packet<'a>, CaptureError> {
         let (len, accepted) = (framed(&body), "16 and above for a simple packet");
         let original_len =
@@ -221,7 +223,7 @@ fn describe(offset: usize, mut body: Fields<'_>) -> Result<Interface, CaptureErr
         fixed.ok_or_else(|| invalid(offset, "block length", len, accepted))?;
     let mut clock = Clock::DEFAULT;
     while let Some((code, len)) = body.u16().zip(body.u16()) {
-        // Values are padded to four bytes; the last may lack its padding.
+        // Values are padded to four bytes; the padding of the last may be missing.
         let padding = usize::from(len).next_multiple_of(4) - usize::from(len);
         let value = body.take(len.into()).ok_or_else(|| {
             invalid(offset, "option length", len.into(), "at most what is left of its block")
@@ -248,7 +250,8 @@ fn describe(offset: usize, mut body: Fields<'_>) -> Result<Interface, CaptureErr
     Ok(Interface { link, snapshot, clock })
 }
 
-/// The length of the block that frames this body, for saying that it is too short for its kind.
+/// Returns the length of the block around this body, for the error that it is too short for its
+/// type.
 const fn framed(body: &Fields<'_>) -> u64 {
     (body.rest.len() + FRAME) as u64
 }

@@ -1,4 +1,4 @@
-//! Writing pcap, little-endian, in either resolution.
+//! A writer for pcap: little-endian, with microseconds or nanoseconds.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -6,16 +6,16 @@ use freeboard::sched_core::Nanos;
 
 use super::{LinkType, MAX_CAPTURED};
 
-/// The unit of a file's times.
+/// Time resolution of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// What every tool reads; times are rounded down.
+    /// Microseconds, which every tool reads; times are rounded down.
     Micros,
-    /// What the simulator knows.
+    /// Nanoseconds, the resolution of the simulator.
     Nanos,
 }
 
-/// Writes packets to a pcap file. Wrap a file in a `BufWriter`: each packet is two small writes.
+/// Writer of pcap files. Wrap a file in a `BufWriter`: each packet causes two small writes.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,
@@ -23,10 +23,10 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Writes the file header.
+    /// Creates a writer and writes the file header.
     ///
     /// # Errors
-    /// What `out` reports.
+    /// Errors of `out`.
     pub fn new(mut out: W, link: LinkType, resolution: Resolution) -> io::Result<Self> {
         let magic: u32 = match resolution {
             Resolution::Micros => 0xa1b2_c3d4,
@@ -43,8 +43,8 @@ impl<W: Write> Writer<W> {
     /// original length below the number of bytes counts as that number.
     ///
     /// # Errors
-    /// What the file reports; [`ErrorKind::InvalidInput`], with nothing written, for a time beyond
-    /// 2^32 seconds or more than 262,144 bytes, which the format cannot hold.
+    /// Errors of the sink; [`ErrorKind::InvalidInput`], with nothing written, for a time beyond
+    /// 2^32 seconds or more than 262,144 bytes, which the format cannot represent.
     pub fn write(&mut self, at: Nanos, bytes: &[u8], original_len: u32) -> io::Result<()> {
         let refuse = |why: &str| io::Error::new(ErrorKind::InvalidInput, why.to_owned());
         let captured = u32::try_from(bytes.len()).ok().filter(|&len| len <= MAX_CAPTURED);
@@ -66,10 +66,10 @@ impl<W: Write> Writer<W> {
         self.out.write_all(bytes)
     }
 
-    /// Flushes what was written and gives the sink back.
+    /// Flushes the sink and returns it.
     ///
     /// # Errors
-    /// What the sink reports.
+    /// Errors of the sink.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)

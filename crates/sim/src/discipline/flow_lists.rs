@@ -1,14 +1,14 @@
-//! CAKE's queue as it is published, plain and slow: the departures of the assembled queue are
-//! measured against it.
+//! CAKE's queue as published, simple and slow: a reference model to measure how far the assembled
+//! queue departs from it.
 //!
 //! **Source.** *Piece of CAKE* (IEEE LANMAN 2018) §III: quanta divided by the load of the hosts
-//! (Algorithm 2), COBALT, the filter of acknowledgements. RFC 8290 §4 has the lists of new and old
-//! flows. As in Linux, the quantum of a flow is a 4,096th of the bytes of a second, from 300 bytes
-//! to a frame, and flows that keep emptying do not count as load.
+//! (Algorithm 2), COBALT, the ACK filter. The lists of new and old flows are from RFC 8290 §4. As
+//! in Linux, the quantum of a flow is 1/4096 of the bytes per second, between 300 bytes and a
+//! frame, and flows that repeatedly become empty do not count as load.
 //!
 //! **Simplifications.** One tin, one host on either side, a queue for each key without collisions.
-//! BLUE is left out: nothing here overflows. The part of a byte that is left of a divided quantum
-//! is cut off, where CAKE adds one at random.
+//! BLUE is omitted because nothing overflows here. A divided quantum is rounded down, where CAKE
+//! rounds randomly.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -25,7 +25,7 @@ use super::{Bottleneck, line_and_overhead};
 #[cfg(test)]
 mod tests;
 
-/// CAKE's lists of flows, with COBALT and the filter of acknowledgements, over flows by key.
+/// CAKE's flow lists with COBALT and the ACK filter, over flows by key.
 #[derive(Debug)]
 pub struct FlowLists {
     law: Law,
@@ -34,8 +34,8 @@ pub struct FlowLists {
     limits: Limits,
     numbers: HashMap<FlowKey, usize>,
     flows: Vec<Flow>,
-    /// Flows that have just begun to send, those that keep sending, and empty ones that COBALT
-    /// still remembers.
+    /// Flows that have just begun to send, those that keep sending, and empty ones whose COBALT
+    /// state is not yet reset.
     new: VecDeque<usize>,
     old: VecDeque<usize>,
     decaying: VecDeque<usize>,
@@ -47,10 +47,10 @@ pub struct FlowLists {
 enum Place {
     #[default]
     None,
-    /// New, and its queue has been within its quantum since.
+    /// New, and within its quantum so far.
     Sparse,
-    /// Used up its quantum and was empty then: among the old flows, and no load until a packet
-    /// comes.
+    /// Became empty when its quantum was used up: among the old flows, but no load until a packet
+    /// arrives.
     SparseWait,
     Bulk,
     Decaying,
@@ -64,7 +64,7 @@ struct Flow {
     cobalt: State,
 }
 
-/// COBALT's settings for the rate.
+/// COBALT's parameters for the rate.
 #[derive(Debug)]
 struct Law {
     acceptable: Nanos,
@@ -90,7 +90,7 @@ impl Law {
         Nanos((self.interval.0 as f64 / libm::sqrt(f64::from(count.max(1)))) as u64)
     }
 
-    /// A packet is about to leave.
+    /// Decides on a packet that is about to leave.
     fn judge(&self, state: &mut State, now: Nanos, sojourn: Nanos, ecn: Ecn) -> Verdict {
         let mut is_due = state.count > 0 && now >= state.next;
         let above = sojourn > self.acceptable;
@@ -118,7 +118,7 @@ impl Law {
         verdict
     }
 
-    /// The queue is found empty. Returns whether something of it is to be remembered.
+    /// Handles an empty queue. Returns true if COBALT state must be kept.
     fn empty(&self, state: &mut State, now: Nanos) -> bool {
         state.stands = false;
         if state.count > 0 && now >= state.next {
@@ -130,8 +130,8 @@ impl Law {
 }
 
 impl FlowLists {
-    /// An empty queue in front of `line`. Handles are numbered up to `limits.packets`, inclusively;
-    /// COBALT is set for packets of `max_len` bytes.
+    /// Creates an empty queue in front of `line`. Handles are numbered up to `limits.packets`,
+    /// inclusively; COBALT is configured for packets of `max_len` bytes.
     #[must_use]
     pub fn behind(
         line: Shaper,
@@ -193,7 +193,7 @@ impl FlowLists {
         Ok(())
     }
 
-    /// Drops the oldest acknowledgement that the one which has come makes superfluous.
+    /// Drops the oldest acknowledgement that the new one makes redundant.
     fn thin(
         &mut self,
         number: usize,
@@ -218,7 +218,7 @@ impl FlowLists {
         }
     }
 
-    /// A packet has come to this flow.
+    /// Puts a flow on a list when a packet arrives.
     fn enlist(&mut self, number: usize) {
         match self.flows[number].place {
             Place::None | Place::Decaying => {
@@ -233,13 +233,13 @@ impl FlowLists {
         }
     }
 
-    /// The quantum divided by the load, which is the same on both sides.
+    /// Returns the quantum divided by the load, which is equal on both sides.
     fn turn(&self) -> i64 {
         let load = self.flows.iter().filter(|flow| flow.place == Place::Bulk).count();
         i64::from(self.quantum) / i64::try_from(load.max(1)).unwrap_or(1)
     }
 
-    /// The first flow that may send. One whose quantum is used up joins the old ones.
+    /// Returns the first flow that may send. A flow whose quantum is used up moves to the old list.
     fn choose(&mut self, is_first: bool) -> Option<usize> {
         let mut number = self.front(is_first)?;
         while self.flows[number].deficit <= 0 {

@@ -1,4 +1,4 @@
-//! Flows and hosts isolated, over boxed memory and behind a line.
+//! Isolation of flows and hosts, with boxed memory and behind a shaper.
 
 use core::fmt::Debug;
 
@@ -15,21 +15,21 @@ use freeboard::{
 
 use super::{Bottleneck, QUEUES, line_and_overhead};
 
-/// Hosts that are told apart.
+/// Capacity of the host table.
 const HOSTS: usize = 256;
-/// More than flows, and a power of two: no load is cut.
+/// Power of two above the number of flows, so that no load is truncated.
 const ROUNDS: usize = 2 * QUEUES as usize;
 
-/// Which packets are dropped.
+/// Drop policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drops {
-    /// When the limit is reached, from the longest queue of the host that holds the most.
+    /// At the limit, drop from the longest queue of the host with the longest backlog.
     Longest,
-    /// As with `Longest`, and what [`CoDel`](freeboard::sched_core::CoDel) chooses in each queue.
+    /// `Longest`, plus [`CoDel`](freeboard::sched_core::CoDel) in each queue.
     CoDel(CoDelParams),
 }
 
-/// A packet comes in by its flow and its hosts.
+/// A packet is enqueued by its flow and its hosts.
 impl<A: Aqm> Bottleneck for Shaped<Isolated<Heap, A>> {
     line_and_overhead!();
 
@@ -45,7 +45,7 @@ impl<A: Aqm> Bottleneck for Shaped<Isolated<Heap, A>> {
     }
 }
 
-/// The assembled queue, with its tins and its filter of acknowledgements.
+/// The assembled queue, with its tins and its ACK filter.
 impl Bottleneck for DescriptorQueue {
     line_and_overhead!();
 
@@ -77,17 +77,16 @@ impl Bottleneck for DescriptorQueue {
     }
 }
 
-/// An empty queue with this isolation in front of `line`: [`QUEUES`] queues in sets of eight and a
-/// spare one for each entry of a host, quanta of the longest packet. With CoDel it is a
-/// [`SmartQueue`]; without an AQM [`Isolated`] is alone before the line: that shows what the
-/// isolation does by itself.
+/// Creates an empty queue with this isolation in front of `line`: [`QUEUES`] queues in sets of
+/// eight and a spare one for each host entry, quanta of the longest packet. With CoDel it is a
+/// [`SmartQueue`]; without an AQM it is [`Isolated`] alone, which shows the effect of isolation by
+/// itself.
 ///
 /// Handles are numbered up to `limits.packets`, inclusively. `max_len` is the longest packet in
-/// bytes; outside `1..=`[`Packet::MAX_LEN`] it counts as the nearest within. Longer packets are
-/// rejected.
+/// bytes, clamped to `1..=`[`Packet::MAX_LEN`]. Longer packets are rejected.
 ///
 /// # Errors
-/// Parameters that [`CoDel`](freeboard::sched_core::CoDel) refuses.
+/// Invalid parameters of [`CoDel`](freeboard::sched_core::CoDel).
 pub fn isolated(
     isolation: Isolation,
     drops: Drops,
@@ -107,8 +106,8 @@ pub fn isolated(
     }
 }
 
-/// A [`SmartQueue`] with this AQM as its builder sets it for the rate of `line`, and with or
-/// without the threshold for ECT(1); otherwise as [`isolated`].
+/// Creates a [`SmartQueue`] with this AQM, configured by its builder for the rate of `line`, and
+/// with or without the threshold for ECT(1); otherwise like [`isolated`].
 #[must_use]
 pub fn isolated_smart(
     isolation: Isolation,
@@ -147,11 +146,11 @@ fn smart_queue(
     queue
 }
 
-/// An empty queue with this isolation and any AQM in front of `line`, otherwise as [`isolated`].
-/// `aqm` makes the AQM for as many queues as it is told.
+/// Creates an empty queue with this isolation and any AQM in front of `line`, otherwise like
+/// [`isolated`]. `aqm` creates the AQM for the given number of queues.
 ///
 /// # Errors
-/// What `aqm` returns.
+/// Errors of `aqm`.
 pub fn isolated_with<A: Aqm + 'static>(
     isolation: Isolation,
     aqm: impl FnOnce(usize) -> Result<A, ConfigError>,

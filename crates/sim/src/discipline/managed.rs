@@ -5,7 +5,7 @@ use freeboard::shaper::{Overhead, Shaped, Shaper};
 
 use super::{Bottleneck, QUEUES, by_hash, by_number, descriptors, drr, longest};
 
-/// One queue for all packets, which come as flow 0, with the state of that flow in `aqm`. A full
+/// Creates one queue for all packets. They arrive as flow 0, whose state in `aqm` is used. A full
 /// queue drops its oldest packet.
 ///
 /// # Errors
@@ -21,12 +21,12 @@ pub fn one_queue<A: Aqm + 'static>(
     Ok(Box::new(Shaped::new(queue, line, link)))
 }
 
-/// Deficit round robin over [`QUEUES`] flows by hash, sparse flows first, with `aqm` in each queue:
-/// the form of FQ-CoDel (RFC 8290). `aqm` has as many states. A full buffer drops from the longest
-/// queue.
+/// Creates [`QUEUES`] queues for flows by hash under deficit round robin, sparse flows first, with
+/// `aqm` in each queue: the structure of FQ-CoDel (RFC 8290). `aqm` must have as many states. A
+/// full buffer drops from the longest queue.
 ///
 /// # Errors
-/// [`ConfigError`] if the scheduler refuses `max_len`.
+/// [`ConfigError`] if the scheduler rejects `max_len`.
 pub fn fair_queues<A: Aqm + 'static>(
     aqm: A,
     line: Shaper,

@@ -1,4 +1,4 @@
-//! Disciplines over users and their flows: one level, or two.
+//! Disciplines over users and their flows, with one level or two.
 
 use freeboard::sched_core::{
     ClassState, Classes, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, Fifo, FloorShare,
@@ -9,10 +9,10 @@ use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
 use super::{Bottleneck, by_number, descriptors, drr, line_and_overhead, longest, qfq, sqf};
 
-/// What is above the flows.
+/// Scheduling level above the flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PerUser {
-    /// Nothing: all flows of all users are alike.
+    /// None: the flows of all users are scheduled alike.
     Flows,
     /// Deficit round robin over users, with a quantum of the longest packet.
     Drr,
@@ -20,7 +20,7 @@ pub enum PerUser {
     Qfq,
 }
 
-/// How flows are served: those of a user, or of all users where nothing is above them.
+/// Scheduling of flows: those of one user, or of all users if there is no level above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UserFlows {
     /// One queue for all of them, with tail drop.
@@ -29,12 +29,11 @@ pub enum UserFlows {
     Drr,
     /// Shortest queue first.
     Sqf,
-    /// Shortest queue first, where this part of the bytes goes to the queue that has waited
-    /// longest.
+    /// Shortest queue first, with this share of the bytes for the queue that has waited longest.
     SqfWithFloor(FloorShare),
 }
 
-/// Bits of a flow's number that tell the flows of one user apart; those above are the user.
+/// Bits of a flow number that identify the flow within its user; the bits above are the user.
 const FLOW_BITS: u32 = 4;
 
 /// A queue of any kind.
@@ -45,23 +44,24 @@ impl Bottleneck for Shaped<Any> {
 }
 
 impl PerUser {
-    /// Flows that a user may have.
+    /// Maximum number of flows of one user.
     pub const FLOWS: u32 = 1 << FLOW_BITS;
 
-    /// The number of a user's flow, below [`PerUser::FLOWS`].
+    /// Returns the number of a user's flow, below [`PerUser::FLOWS`].
     #[must_use]
     pub const fn flow(user: u32, flow: u32) -> FlowId {
         FlowId(user << FLOW_BITS | flow)
     }
 
-    /// The user whose flow has this number.
+    /// Returns the user of a flow.
     #[must_use]
     pub const fn user(flow: FlowId) -> u32 {
         flow.0 >> FLOW_BITS
     }
 
-    /// An empty queue for `users` users in front of `line`. The longest queue of the user that
-    /// holds most makes room, or the longest of all; a FIFO rejects.
+    /// Creates an empty queue for `users` users in front of `line`. On overflow, packets are
+    /// dropped from the longest queue of the user with the longest backlog, or from the longest
+    /// queue if there is no level above; a FIFO rejects.
     ///
     /// Handles are numbered up to `limits.packets`, inclusively.
     ///
@@ -84,7 +84,7 @@ impl PerUser {
         Ok(Box::new(Shaped::new(queue, line, Overhead::RAW)))
     }
 
-    /// What each of `users` users is promised; `None` where nothing is.
+    /// Returns the guarantee of each of `users` users; `None` if there is none.
     #[must_use]
     pub fn guarantee(self, users: u32, max_len: u32) -> Option<Guarantee> {
         match self {
@@ -96,7 +96,7 @@ impl PerUser {
 }
 
 impl UserFlows {
-    /// Queues for flows 0, 1, … below `flows`, with this room for packets.
+    /// Creates queues for flows 0, 1, … below `flows`, with this packet capacity.
     fn queues(
         self,
         flows: u32,
@@ -118,14 +118,15 @@ impl UserFlows {
     }
 }
 
-/// Deficit round robin over users, and the flows of each by shortest queue first with this floor
-/// and CoDel in each queue, in front of `line`. Flows are numbered by [`PerUser::flow`].
+/// Creates a queue in front of `line` with deficit round robin over users. The flows of each user
+/// are served by shortest queue first with this floor and have CoDel in each queue. Flows are
+/// numbered by [`PerUser::flow`].
 ///
 /// Handles are numbered up to `limits.packets`, inclusively.
 ///
 /// # Errors
-/// [`ConfigError`] if a discipline does not accept packets of `max_len` bytes, or [`CoDel`] refuses
-/// `params`.
+/// [`ConfigError`] if a discipline does not accept packets of `max_len` bytes, or if `params` are
+/// invalid for [`CoDel`].
 pub fn users_sqf_with_codel(
     floor: FloorShare,
     params: CoDelParams,
@@ -144,7 +145,7 @@ pub fn users_sqf_with_codel(
     Ok(Box::new(Shaped::new(queue, line, link)))
 }
 
-/// `scheduler` over users, each with queues of its own.
+/// Puts users under `scheduler`, each with queues of its own.
 fn over<O: FlowScheduler + 'static>(
     scheduler: O,
     inside: UserFlows,
@@ -156,7 +157,7 @@ fn over<O: FlowScheduler + 'static>(
     classes(scheduler, queues, users, limits)
 }
 
-/// `scheduler` over users, each with what `queues` makes.
+/// Puts users under `scheduler`, each with a child created by `queues`.
 fn classes<O: FlowScheduler + 'static>(
     scheduler: O,
     queues: impl Fn() -> Result<Any, ConfigError>,
@@ -175,10 +176,10 @@ mod tests {
     use freeboard::sched_core::{Nanos, Packet};
     use freeboard::shaper::Rate;
 
-    /// Goal: the wiring is what the names say. Method: user 0 has one bulk flow with six packets of
-    /// 1,000 and one flow with one of 100; user 1 has three bulk flows of two packets. Handles in
-    /// the order of departure: over users, user 0 has every other turn, or as QFQ has it, and SQF
-    /// inside sends the short one first.
+    /// Goal: each name selects the right parts. Method: user 0 has one bulk flow with six packets
+    /// of 1,000 and one flow with one of 100; user 1 has three bulk flows of two packets. Compares
+    /// handles in the order of departure: over users, user 0 has every other turn, or the turns of
+    /// QFQ, and SQF inside sends the short packet first.
     #[test]
     fn each_level_serves_in_its_own_order() {
         use {PerUser as P, UserFlows as U};
@@ -203,7 +204,7 @@ mod tests {
             (of_user_0, call)
         };
         assert_eq!(first_of(P::Flows, U::Fifo), (7, 6));
-        // Five flows in turn, and the short one is second.
+        // Five flows in turn; the short one is second.
         assert_eq!(first_of(P::Flows, U::Drr), (3, 1));
         assert_eq!(first_of(P::Flows, U::Sqf), (2, 0));
         assert_eq!(first_of(P::Drr, U::Sqf), (5, 0));

@@ -1,4 +1,4 @@
-//! The disciplines with a flow of the line for each flow.
+//! Disciplines in which each flow has its own share of the link.
 
 use freeboard::sched_core::{
     ConfigError, Drr, DrrFlow, Fifo, FlowId, FlowScheduler, Limits, NoAqm, Qfq, QfqConfig, QfqFlow,
@@ -8,14 +8,14 @@ use freeboard::shaper::{Overhead, Shaped, Shaper};
 
 use super::{Bottleneck, by_number, descriptors};
 
-/// A discipline that gives flows different flows of the line. Flows are told apart by their number.
+/// A discipline with weights. Flows are identified by their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Weighted {
-    /// First in, first out, with tail drop: all flows are alike to it.
+    /// First in, first out, with tail drop; weights have no effect.
     Fifo,
     /// Deficit round robin.
     Drr {
-        /// The quantum of the flow with the least weight, in bytes; the others are in proportion,
+        /// Quantum of the flow with the lowest weight, in bytes; the others are proportional,
         /// rounded down.
         smallest_quantum: u32,
     },
@@ -25,18 +25,18 @@ pub enum Weighted {
     Wf2q,
 }
 
-/// What a flow is to have.
+/// Configuration of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WeightedFlow {
-    /// Its part of the line is `weight` over the sum of all weights.
+    /// Weight of the flow: its share of the link is `weight` over the sum of all weights.
     pub weight: u32,
-    /// Its longest packet, in bytes.
+    /// Longest packet of the flow, in bytes.
     pub max_len: u32,
 }
 
 impl Weighted {
-    /// An empty queue of this discipline in front of `line`, for the flows 0, 1, … of `flows`; on
-    /// overflow the longest queue drops from its head, except in the FIFO.
+    /// Creates an empty queue of this discipline in front of `line`, for the flows 0, 1, … of
+    /// `flows`. On overflow the longest queue drops from its head, except in the FIFO.
     ///
     /// Handles are numbered up to `limits.packets`, inclusively.
     ///
@@ -61,10 +61,10 @@ impl Weighted {
         }
     }
 
-    /// The T-WFI of `flow` among `flows`, for packets of `len` bytes, in bytes of link time. It is
-    /// by how much a packet of `flow` may leave later than on a line of the flow's own, after all
+    /// Returns the T-WFI of `flow` among `flows`, for packets of `len` bytes, in bytes of link time:
+    /// the most that a packet of `flow` may leave later than on a link of the flow's own, after all
     /// that the flow had queued (`docs/guarantees.md`). `None` for a FIFO, which promises
-    /// nothing, and where [`Weighted::behind`] would fail.
+    /// nothing, and if [`Weighted::behind`] would fail.
     #[must_use]
     pub fn t_wfi(self, flows: &[WeightedFlow], flow: FlowId, len: u32) -> Option<u64> {
         match self {
@@ -82,7 +82,7 @@ fn longest(flows: &[WeightedFlow]) -> u32 {
     flows.iter().map(|flow| flow.max_len).max().unwrap_or(1)
 }
 
-/// Every flow of `flows` under `scheduler`, configured by what `config` makes of it.
+/// Adds every flow of `flows` to `scheduler`, with the configuration that `config` returns.
 fn configured<O: FlowScheduler>(
     mut scheduler: O,
     flows: &[WeightedFlow],
@@ -112,7 +112,7 @@ fn wf2q(flows: &[WeightedFlow]) -> Result<Wf2q<Vec<Wf2qFlow>>, ConfigError> {
     configured(scheduler, flows, |WeightedFlow { weight, max_len }| Wf2qConfig { weight, max_len })
 }
 
-/// Queues under `scheduler`.
+/// Creates queues under `scheduler`.
 fn queues<O: FlowScheduler + 'static>(
     scheduler: O,
     line: Shaper,
@@ -138,7 +138,7 @@ mod tests {
         discipline.behind(line, Overhead::RAW, Limits::packets(400), &SHARES)
     }
 
-    /// Of 200 packets of each of two flows, handles even and odd, the first 100 leave.
+    /// The first 100 departures from 200 packets of each of two flows, with even and odd handles.
     #[test]
     fn backlogged_flows_share_by_weight() {
         for (discipline, expected) in [
@@ -166,7 +166,8 @@ mod tests {
         assert!(why.to_string().contains("999 is out of range (expected 1000 to"), "{why}");
     }
 
-    /// By hand, for a flow with 32 of 10,000 and packets of 200 bytes, so `L/φ` = 62,500 bytes:
+    /// Calculated manually for a flow with 32 of 10,000 and packets of 200 bytes, so `L/φ` = 62,500
+    /// bytes:
     ///
     /// - WF2Q+ `L/φ + L`, rounded up;
     /// - QFQ `3σ + (φ'/φ)·L`: σ is `L/weight` rounded up to 8, times 10,000, and φ' is of 512

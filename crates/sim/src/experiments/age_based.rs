@@ -1,9 +1,12 @@
-//! Flows by age: what short flows gain, and what long ones lose, where the least served go first.
+//! Scheduling flows by age: the gain of short flows and the loss of long ones if the least served
+//! go first.
 //!
-//! First, one line without round-trip times, flows of bounded Pareto sizes, and the flow schedulers
-//! of the library with packets that are small beside a flow: what queueing theory says of processor
-//! sharing, of two levels, and of least attained service. Then transfers of model TCP over a line
-//! of 1 or 10 Gbit/s. The scenarios are `flow_level` and `transfers`; what the flow schedulers
+//! The first part is one link without round-trip times, flows of bounded Pareto sizes, and the flow
+//! schedulers of the library with packets that are small compared with a flow. It is compared with
+//! queueing theory for processor sharing, two levels, and least attained service. The second part
+//! is transfers of model TCP over a link of 1 or 10 Gbit/s.
+//!
+//! The scenarios are `flow_level` and `transfers`; what the flow schedulers
 //! promise is in `docs/disciplines/age.md`.
 
 mod flow_level;
@@ -19,14 +22,14 @@ use crate::measure::estimate::Estimate;
 use crate::progress::Progress;
 use flow_level::{Outcome, Sharing};
 
-/// What `sim reproduce age-based` runs.
+/// The experiment `sim reproduce age-based`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "age-based",
-    about: "flows by age: mean times under processor sharing, two levels and least attained service; transfers of TCP",
+    about: "flows by age: mean times under processor sharing, two levels and least attained service; TCP transfers",
     run,
 };
 
-/// Flows of a run.
+/// Number of flows in a run.
 const FLOWS: u32 = 400_000;
 
 const SHARINGS: [Sharing; 8] = [
@@ -40,19 +43,20 @@ const SHARINGS: [Sharing; 8] = [
     Sharing::Learned,
 ];
 
-/// Loads of the table of reference, and the part by which its sample of sizes exceeds the mean:
-/// under processor sharing it has 6.08, 15.8 and 33.8 where `E[S]/(1 − ρ)` is 5.94, 14.85 and
-/// 29.70. Sizes 1.2 % longer, and a load higher by as much, make 6.08, 15.8 and 33.7 of this.
+/// Loads of the reference table, and the relative excess of its sample's mean size over the
+/// distribution's. Under processor sharing the table has 6.08, 15.8 and 33.8 where `E[S]/(1 − ρ)`
+/// is 5.94, 14.85 and 29.70. With sizes 1.2 % longer, and a load higher by as much, the formula
+/// gives 6.08, 15.8 and 33.7.
 const LOADS: [f64; 3] = [0.5, 0.8, 0.9];
 const EXCESS: f64 = 0.012;
 
-/// A cell of the table: all runs of one way to share at one load.
+/// A cell of the table: all runs with one scheduler at one load.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
     sharing: Sharing,
     /// Index in [`LOADS`].
     load: usize,
-    /// Whether the load is that which the sample of the table of reference carries.
+    /// True if the load is that of the reference table's sample.
     carried: bool,
     mean: Estimate,
     slowdown: Estimate,
@@ -64,7 +68,7 @@ fn run(seeds: u32, progress: &Progress) -> Report {
     let all = || SHARINGS.into_iter().flat_map(|sharing| [false, true].map(|at| (sharing, at)));
     let cells: Vec<_> = all().flat_map(|cell| [0, 1, 2].map(|load| (cell, load))).collect();
     progress.expect((cells.len() as u64 + transfer_report::runs()) * u64::from(seeds));
-    // Side by side: no run knows of another.
+    // Runs are independent of each other.
     let measured: Vec<Cell> = thread::scope(|scope| {
         let of = |((sharing, carried), load)| {
             scope.spawn(move || measure(sharing, carried, load, seeds, progress))

@@ -1,8 +1,8 @@
-//! The model TCP behind queues with AQMs, beside what Linux did in the same scenarios.
+//! Model TCP behind queues with AQMs, compared with measurements of Linux in equal scenarios.
 //!
 //! The scenario is [`crate::experiments::aqm_linux::scenario`]; the figures of Linux are quoted. A
-//! row is right if its goodput is within 3 % and its median delay within 30 % or 1 ms. A row that
-//! is not says why, and a sentence fails when the row no longer needs to.
+//! row matches if its goodput is within 3 % and its median delay within 30 % or 1 ms. A row that
+//! does not match states the reason, and a check fails once the row no longer needs it.
 
 mod defaults;
 mod report;
@@ -19,28 +19,28 @@ use crate::measure::goodput::Loss;
 use crate::progress::Progress;
 use scenario::{FlowReport, Outcome, Queueing, Setup};
 
-/// What `sim reproduce aqm-linux` runs.
+/// The experiment `sim reproduce aqm-linux`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "aqm-linux",
-    about: "model TCP behind queues with AQMs, beside what the kernel's TCP and queues did",
+    about: "model TCP behind queues with AQMs, compared with the kernel's TCP and queues",
     run,
 };
 
 const MEASURED: Nanos = Nanos::from_secs(50);
 
-/// How far goodput may be from Linux's, as a part of it.
+/// Maximum relative difference of goodput from Linux.
 const GOODPUT: f64 = 0.03;
-/// How far a median of delays may be from Linux's, as a part of it, or else in milliseconds.
+/// Maximum difference of a median delay from Linux: relative, or else in milliseconds.
 const DELAY: f64 = 0.3;
 const DELAY_MILLIS: f64 = 1.0;
 
-/// Medians, 95th and 99th percentiles in milliseconds.
+/// Median, 95th and 99th percentile in milliseconds.
 type Quantiles = [f64; 3];
 
-/// Thousandths of all packets.
+/// Quantiles in thousandths.
 const QUANTILES: [u32; 3] = [500, 950, 990];
 
-/// The traffic.
+/// A traffic mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Load {
     name: &'static str,
@@ -59,19 +59,19 @@ const fn load(name: &'static str, megabits: u32, up: u8, down: u8) -> Load {
 
 const UP: Load = load("4 up", 10, 4, 0);
 const BOTH: Load = load("4 up, 4 down", 10, 4, 4);
-/// As `BOTH`, without bursts.
+/// `BOTH` without bursts.
 const PACED: Load = Load { paced: true, ..load("4 up, 4 down, paced", 10, 4, 4) };
 const MANY: Load = load("24 up", 10, 24, 0);
 const SLOW: Load = load("4 up", 1, 4, 0);
 const VIDEO: Load = Load { video: true, ..load("5 down, video", 10, 0, 5) };
 
-/// Figures of one direction: of Linux, where they are known, or of the simulator.
+/// Figures of one direction, of the simulator or, where known, of Linux.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Figures {
-    /// Of all connections, in Mbit/s.
+    /// Goodput of all connections, in Mbit/s.
     goodput: Option<f64>,
     added: Option<Quantiles>,
-    /// Of the probe or the video, in percent.
+    /// Loss of the probe or the video, in percent.
     loss: Option<f64>,
 }
 
@@ -87,19 +87,19 @@ const fn added(added: Quantiles) -> Figures {
     Figures { goodput: None, added: Some(added), loss: None }
 }
 
-/// The video's: other quantiles are not known.
+/// Figures of the video: only its median is known.
 const fn median(p50: f64, loss: f64) -> Figures {
     Figures { goodput: None, added: Some([p50, f64::NAN, f64::NAN]), loss: Some(loss) }
 }
 
-/// One queue under one load, and what Linux did there.
+/// One queue under one load, and the measurement of Linux.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     load: Load,
     queueing: Queueing,
-    /// Linux, up and down. The video is in the second.
+    /// Linux up and down. The video is in the second.
     linux: [Figures; 2],
-    /// Why a figure is further from Linux's than is allowed.
+    /// Reason for a larger difference from Linux than is allowed.
     differs: Option<&'static str>,
 }
 
@@ -119,8 +119,8 @@ impl Row {
 const ONE_TURN: &str =
     "an upload that returns has the rest of its turn here, and in Linux a new one before the probe";
 
-/// Rows of one load stand together. A queue with another AQM has a line in [`Queueing`] and one
-/// here for each load.
+/// Rows grouped by load. A queue with another AQM needs an entry in [`Queueing`] and one here for
+/// each load.
 const ROWS: &[Row] = &[
     row(UP, Queueing::Fifo(50), [lossy(9.493, [50.98, 57.18, 58.10], 0.56), NONE]),
     row(UP, Queueing::Fifo(1_000), [lossy(9.475, [1057.22, 1156.59, 1176.10], 3.76), NONE]),
@@ -187,9 +187,9 @@ const ROWS: &[Row] = &[
 #[derive(Clone, Debug)]
 struct Measured {
     row: Row,
-    /// Up and down.
+    /// Figures up and down.
     found: [Figures; 2],
-    /// The median of what the flow that does not react waits, in ms.
+    /// Median wait of the unresponsive flow, in ms.
     deaf: f64,
     timeouts: u64,
     balanced: bool,
@@ -208,7 +208,7 @@ fn run_rows(rows: &[Row], measured: Nanos, seeds: u32, progress: &Progress) -> R
 }
 
 fn measure_all(rows: &[Row], measured: Nanos, seeds: u32, progress: &Progress) -> Vec<Measured> {
-    // Side by side: no run knows of another.
+    // Runs are independent of each other.
     thread::scope(|scope| {
         let begin = |&row| scope.spawn(move || measure(row, measured, seeds, progress));
         let runs: Vec<_> = rows.iter().map(begin).collect();
@@ -259,13 +259,13 @@ fn measure(row: Row, measured: Nanos, seeds: u32, progress: &Progress) -> Measur
 }
 
 impl Figures {
-    /// Whether the goodput is near that of Linux, if Linux's is known.
+    /// Returns true if the goodput is close to that of Linux, or Linux's is unknown.
     fn has_goodput_of(&self, linux: &Self) -> bool {
         let (Some(found), Some(linux)) = (self.goodput, linux.goodput) else { return true };
         (found - linux).abs() <= GOODPUT * linux
     }
 
-    /// Whether the median is near that of Linux, if Linux's is known.
+    /// Returns true if the median delay is close to that of Linux, or Linux's is unknown.
     fn has_delay_of(&self, linux: &Self) -> bool {
         let (Some([found, ..]), Some([linux, ..])) = (self.added, linux.added) else { return true };
         (found - linux).abs() <= (DELAY * linux).max(DELAY_MILLIS)
@@ -273,7 +273,7 @@ impl Figures {
 }
 
 impl Measured {
-    /// Whether goodput and median delay are near those of Linux.
+    /// Returns true if goodput and median delay are close to those of Linux.
     fn is_near(&self) -> bool {
         let pairs = || self.found.iter().zip(&self.row.linux);
         pairs().all(|(found, linux)| found.has_goodput_of(linux) && found.has_delay_of(linux))
@@ -303,8 +303,8 @@ mod tests {
         assert!(!is_near(short, probe(5.0, [2.1, 2.0, 3.0])));
     }
 
-    /// Goal: a sender with few packets in flight need not wait for its timer, at the rates of 24
-    /// uploads and of a slow line. Method: 20 s; a COBALT that tells queues of two packets makes 87
+    /// Goal: a sender with few packets in flight need not wait for its timer, with 24 uploads and
+    /// on a slow link. Method: 20 s; a COBALT that also signals to queues of two packets causes 87
     /// and 14 timeouts.
     #[test]
     fn few_packets_in_flight_need_no_timer() {
@@ -317,8 +317,8 @@ mod tests {
         }
     }
 
-    /// Goal: what the whole run shows also holds of a short one. Method: the rows of four uploads,
-    /// two seeds, 20 s.
+    /// Goal: the results of the complete run also hold for a short one. Method: the rows of four
+    /// uploads, two seeds, 20 s.
     #[test]
     fn four_uploads_are_near_those_of_linux() {
         let rows: Vec<Row> = ROWS.iter().filter(|row| row.load == UP).copied().collect();

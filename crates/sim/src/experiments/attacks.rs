@@ -1,7 +1,7 @@
-//! A victim host under attack, side by side behind every discipline: what isolation is worth.
+//! A victim host under attack, behind every discipline: the value of isolation.
 //!
-//! The scenario and what is assumed is [`crate::experiments::attacks::scenario`]; what must hold is
-//! stated in `docs/isolation.md`.
+//! The scenario and its assumptions are in [`crate::experiments::attacks::scenario`]; the bound is
+//! derived in `docs/isolation.md`.
 
 pub mod scenario;
 
@@ -12,17 +12,17 @@ use crate::plot::{Column, TextTable, fixed, percent};
 use crate::progress::Progress;
 use scenario::{Attack, BYTE_NS, Candidate, Outcome, Setup, run, wait_bound};
 
-/// What `sim reproduce attacks` runs.
+/// The experiment `sim reproduce attacks`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "attacks",
     about: "a victim host under sixteen attacks, behind FIFO, DRR, DRR++, SQF and Isolated",
     run: report,
 };
 
-/// The link, in Mbit/s.
+/// Rate of the link, in Mbit/s.
 const LINE: f64 = 8e3 / BYTE_NS as f64;
 
-/// One attack against one candidate, with every seed.
+/// One attack on one candidate, with every seed.
 #[derive(Clone, Debug)]
 struct Cell {
     attack: Attack,
@@ -31,7 +31,7 @@ struct Cell {
 }
 
 impl Cell {
-    /// The least of all seeds.
+    /// Returns the minimum of all seeds.
     fn least(&self, of: impl Fn(&Outcome) -> f64) -> f64 {
         self.outcomes.iter().map(of).fold(f64::INFINITY, f64::min)
     }
@@ -40,14 +40,14 @@ impl Cell {
         self.outcomes.iter().map(of).sum()
     }
 
-    /// A percentile of the waits of delivered packets, of all seeds, in ms.
+    /// Returns a percentile of the waits of delivered packets, of all seeds, in ms.
     fn wait_ms(&self, per_mille: u32) -> Option<f64> {
         let waits = self.outcomes.iter().flat_map(|outcome| outcome.waits.samples().to_vec());
         let waits: crate::measure::delay::Delays = waits.collect();
         Some(waits.quantile(per_mille)?.0 as f64 / 1e6)
     }
 
-    /// The bound of the wait, in ms.
+    /// Returns the bound of the wait, in ms.
     fn bound_ms(&self) -> f64 {
         wait_bound(self.attack.hosts(), self.attack.max_len()).0 as f64 / 1e6
     }
@@ -57,7 +57,7 @@ impl Cell {
         self.outcomes.iter().all(|outcome| outcome.waits_at_most(bound))
     }
 
-    /// What the victim's host gets by its share.
+    /// Returns the victim host's throughput relative to its share.
     fn of_share(&self) -> f64 {
         self.least(Outcome::victim_mbit) * f64::from(self.attack.hosts()) / LINE
     }
@@ -66,7 +66,7 @@ impl Cell {
 fn report(seeds: u32, progress: &Progress) -> Report {
     let cells = Candidate::ALL.len() * Attack::ALL.len();
     progress.expect(cells as u64 * u64::from(seeds));
-    // Side by side: no run knows of another.
+    // Runs are independent of each other.
     let cells: Vec<Cell> = thread::scope(|scope| {
         let runs: Vec<_> = Candidate::ALL
             .map(|candidate| {
@@ -125,7 +125,7 @@ fn tables(cells: &[Cell]) -> String {
     .join("\n")
 }
 
-/// A line for each attack, a column for each candidate.
+/// Returns a table with a row for each attack and a column for each candidate.
 fn table(what: &'static str, cells: &[Cell], of: impl Fn(&Cell) -> String) -> String {
     let names = Candidate::ALL.map(|candidate| Column::Right(candidate.name()));
     let [a, b, c, d, e, f] = names;
@@ -268,7 +268,7 @@ fn sentences(cells: &[Cell]) -> Vec<Sentence> {
     ]
 }
 
-/// The longest wait by its bound; nothing delivered is beyond any.
+/// Returns the longest wait divided by its bound; infinity if nothing was delivered.
 fn use_of(cell: &Cell) -> f64 {
     cell.wait_ms(1_000).map_or(f64::INFINITY, |wait| wait / cell.bound_ms())
 }

@@ -1,8 +1,8 @@
-//! A rate that follows the line: uploads over lines like LTE, Starlink and DOCSIS, with a fixed
-//! rate and with [`Autorate`](freeboard::shaper::Autorate).
+//! Autorate: uploads over links like LTE, Starlink and DOCSIS, with a fixed rate and with
+//! [`Autorate`](freeboard::shaper::Autorate).
 //!
-//! The scenario is [`crate::experiments::autorate::scenario`]. What the line has is known to the
-//! simulator alone; the controller is told the delay of answered probes and what was sent.
+//! The scenario is [`crate::experiments::autorate::scenario`]. Only the simulator knows the link's
+//! capacity; the controller sees the delay of answered probes and the bytes sent.
 
 pub mod downloads;
 pub mod scenario;
@@ -19,16 +19,16 @@ use crate::progress::Progress;
 use scenario::{Outcome, Setup, Shaping};
 use traces::Trace;
 
-/// What `sim reproduce autorate` runs.
+/// The experiment `sim reproduce autorate`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "autorate",
-    about: "uploads over lines whose rate changes, with a fixed rate and with one that follows the line",
+    about: "uploads over links whose rate changes, with a fixed rate and with autorate",
     run,
 };
 
 const LASTS: Nanos = Nanos::from_secs(120);
 
-/// All runs of one trace with one rate.
+/// All runs of one trace with one kind of shaping.
 struct Measured {
     trace: Trace,
     shaping: Shaping,
@@ -41,7 +41,7 @@ impl Measured {
         mean(&all).expect("there are runs")
     }
 
-    /// A quantile of the added delay, in milliseconds, as the mean of all runs.
+    /// Returns a quantile of the added delay in milliseconds, as the mean of all runs.
     fn delay(&self, per_mille: u32) -> f64 {
         self.mean(|outcome| {
             let delays: crate::measure::delay::Delays =
@@ -50,7 +50,7 @@ impl Measured {
         })
     }
 
-    /// What was carried of what the line had.
+    /// Returns the used fraction of the link's capacity.
     fn used(&self) -> f64 {
         self.mean(|outcome| outcome.carried as f64 / outcome.capacity as f64)
     }
@@ -70,7 +70,7 @@ fn run_for(lasts: Nanos, seeds: u32, progress: &Progress) -> Report {
         .flat_map(|trace| Shaping::ALL.map(|shaping| (trace, shaping)))
         .collect();
     progress.expect(variants.len() as u64 * u64::from(seeds));
-    // Side by side: no run knows of another.
+    // Runs are independent of each other.
     let measured: Vec<Measured> = thread::scope(|scope| {
         let runs: Vec<_> = variants
             .into_iter()
@@ -220,7 +220,7 @@ fn picture(measured: &[Measured]) -> String {
 mod tests {
     use super::*;
 
-    /// Goal: what the whole run shows also holds of a short one. Method: 120 s and two seeds.
+    /// Goal: the checks of the complete run also pass for a short one. Method: 120 s and two seeds.
     /// In a shorter run the first second, at the floor, counts for too much.
     #[test]
     fn every_sentence_holds_of_two_minutes() {

@@ -1,5 +1,5 @@
-//! CAKE Algorithm 1: how exact the shaper is, from 8 kbit/s to 10 Gbit/s, that idle time makes no
-//! burst, and what packets are on the line.
+//! CAKE Algorithm 1: precision of the shaper from 8 kbit/s to 10 Gbit/s, absence of bursts after
+//! idle time, and framing.
 
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Framing, Overhead, Rate, Shaper};
@@ -9,10 +9,10 @@ use crate::plot::{Chart, Column, Mark, TextTable, fixed};
 use crate::progress::Progress;
 use conformance::rng::Streams;
 
-/// What `sim reproduce cake-alg1` runs.
+/// The experiment `sim reproduce cake-alg1`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-alg1",
-    about: "CAKE Algorithm 1: exactness of the shaper, 8 kbit/s to 10 Gbit/s, and no burst after idle time",
+    about: "CAKE Algorithm 1: precision of the shaper, 8 kbit/s to 10 Gbit/s, and no burst after idle time",
     run,
 };
 
@@ -25,17 +25,17 @@ const FRAMINGS: [(&str, Framing); 4] = [
     ("PTM, paper", Framing::PtmPaper),
 ];
 const MTU: u32 = 1_500;
-/// After these times the rate is judged, once there were [`PACKETS`].
+/// Times after which the rate is checked, once there were [`PACKETS`].
 const AFTER: [Nanos; 2] = [Nanos::from_secs(1), Nanos::from_secs(60)];
 const PACKETS: u64 = 100;
-/// Bits per second above which the first seed alone has the longer time: 10 Gbit/s for 60 s are
-/// 10^8 packets.
+/// Rate in bits per second above which only the first seed runs for the longer time: 10 Gbit/s for
+/// 60 s are 10^8 packets.
 const SLOW: u64 = 10_000_000;
-/// How far the rate may be off after these times, as a part of it.
+/// Maximum relative error of the rate after these times.
 const ERRORS: [f64; 2] = [1e-3, 1e-4];
-/// Words, length of an IP packet and what it is on the line, by hand: ⌈x/48⌉ · 53 with ATM, x +
-/// ⌈x/64⌉ with PTM as shapers have it, ⌈x/64⌉ · 65 with PTM as Algorithm 1 has it; x is the packet
-/// with what `overhead` adds, `mpu` at least.
+/// Keywords, length of an IP packet and its length on the link, calculated manually: ⌈x/48⌉ · 53
+/// with ATM, x + ⌈x/64⌉ with PTM as in shapers, ⌈x/64⌉ · 65 with PTM as in Algorithm 1; x is the
+/// length plus `overhead`, at least `mpu`.
 const VECTORS: [(&str, u32, u32); 10] = [
     ("pppoe-llcsnap", 1_500, 1_749),
     ("pppoe-llcsnap", 40, 106),
@@ -49,23 +49,23 @@ const VECTORS: [(&str, u32, u32); 10] = [
     ("overhead 30 ptm-paper", 1_500, 1_560),
 ];
 
-/// One rate and one framing, the worst of all seeds.
+/// Results for one rate and one framing, the worst of all seeds.
 struct Line {
     bps: u64,
     framing: &'static str,
-    /// Packets back to back, for each time of [`AFTER`].
+    /// Back-to-back packets, for each time of [`AFTER`].
     steady: [Steady; 2],
-    /// As [`Steady::burst`], after idle time.
+    /// Maximum burst after idle time, as in [`Steady::burst`].
     burst: f64,
 }
 
-/// Packets back to back.
+/// Results for back-to-back packets.
 #[derive(Clone, Copy)]
 struct Steady {
     packets: u64,
-    /// How far their time is from what their bytes take, as a part of it.
+    /// Relative error of their time.
     error: f64,
-    /// The most bytes beyond rate × span that left in any span, in longest packets.
+    /// Maximum bytes beyond rate × span sent in any span, in longest packets.
     burst: f64,
 }
 
@@ -128,7 +128,7 @@ fn table(lines: &[Line]) -> TextTable<8> {
     table
 }
 
-/// What a packet of this length is on a line with these words.
+/// Returns the length of a packet on a link with these keywords.
 fn wire_len(words: &str, len: u32) -> Option<u32> {
     Overhead::from_keywords(words, 0).ok().map(|link| link.wire_len(len))
 }
@@ -199,10 +199,10 @@ fn picture(lines: &[Line]) -> String {
     ])
 }
 
-/// The most bytes beyond rate × span in any span that ends with a departure. Of all such spans, the
-/// one with most begins where what has left is least ahead: one pass finds it.
+/// Maximum bytes beyond rate × span in any span that ends with a departure. The worst such span
+/// begins where the bytes sent are least ahead of the rate, so one pass finds it.
 struct Burst {
-    /// Bytes a nanosecond.
+    /// Bytes per nanosecond.
     rate: f64,
     bytes: f64,
     least: f64,
@@ -214,7 +214,7 @@ impl Burst {
         Self { rate: bps as f64 / 8e9, bytes: 0.0, least: f64::INFINITY, most: 0.0 }
     }
 
-    /// A packet leaves: just before it, and just after it.
+    /// Records a departure: evaluates just before and just after it.
     fn leaves(&mut self, now: Nanos, wire_len: u32) {
         let allowed = now.0 as f64 * self.rate;
         self.least = self.least.min(self.bytes - allowed);
@@ -222,8 +222,8 @@ impl Burst {
         self.most = self.most.max(self.bytes - allowed - self.least);
     }
 
-    /// In packets of this length. A packet leaves in a whole nanosecond, up to 1 ns after the exact
-    /// instant, and the next one makes that up.
+    /// Returns the burst in packets of this length. A packet leaves at a whole nanosecond, up to 1
+    /// ns after the exact time, and the next one makes that up.
     fn packets(&self, longest: u32) -> f64 {
         (self.most - self.rate) / f64::from(longest)
     }
@@ -253,7 +253,7 @@ fn measure(
     Line { bps, framing: name, steady, burst: bursts.fold(0.0, f64::max) }
 }
 
-/// Lengths of packets.
+/// Returns random packet lengths.
 fn lengths(seed: u64) -> impl FnMut() -> u32 {
     let mut draws = Streams::new(seed).stream("lengths");
     move || 64 + draws.below(u64::from(MTU) - 63) as u32
@@ -276,7 +276,7 @@ fn back_to_back(rate: Rate, bps: u64, link: Overhead, span: Nanos, seed: u64) ->
     Steady { packets, error, burst: burst.packets(link.wire_len(MTU)) }
 }
 
-/// As [`Steady::burst`] where eight packets come at once after each pause.
+/// Returns the burst as in [`Steady::burst`], with eight packets at once after each pause.
 fn after_pauses(rate: Rate, bps: u64, link: Overhead, seed: u64) -> f64 {
     let mut pauses = Streams::new(seed).stream("pauses");
     let (mut line, mut len) = (Shaper::new(rate), lengths(seed));
@@ -299,8 +299,8 @@ mod tests {
     use super::*;
     use conformance::effort::effort;
 
-    /// Goal: what the whole run shows also holds of a short one. Method: a tenth of a second and a
-    /// second.
+    /// Goal: the checks of the complete run also pass for a short one. Method: a tenth of a second
+    /// and a second.
     #[test]
     fn every_sentence_holds_of_a_second() {
         let after = [Nanos::from_millis(100), Nanos::from_secs(1)];

@@ -1,8 +1,9 @@
-//! CAKE Fig. 1: how often a new flow meets a full set, plain against set-associative hashing.
+//! CAKE Fig. 1: probability that a new flow meets a full set, with plain and set-associative
+//! hashing.
 //!
-//! The real table is filled with flows under the real keyed hash, a fresh key each time, and flows
-//! never seen before are tried on it. Beside it stands what chance gives, P[Bin(n, k/N) ≥ k], and
-//! for the number of flows that share a queue what two queueing disciplines of Linux 6.1 did.
+//! The real table is filled with flows by the real keyed hash, with a fresh key each time, and new
+//! flows are looked up in it. The results are compared with the formula P[Bin(n, k/N) ≥ k], and,
+//! for the number of flows that share a queue, with two queueing disciplines of Linux 6.1.
 
 use std::thread;
 
@@ -13,7 +14,7 @@ use crate::plot::{self, Chart, Column, Mark, fixed};
 use crate::progress::Progress;
 use conformance::rng::{Stream, Streams};
 
-/// What `sim reproduce cake-fig1` runs.
+/// The experiment `sim reproduce cake-fig1`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig1",
     about: "CAKE Fig. 1: probability that a new flow collides, by the ways of a set",
@@ -21,17 +22,17 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const QUEUES: u32 = 1_024;
-/// The plain hash first.
+/// Numbers of ways; the plain hash comes first.
 const WAYS: [u32; 3] = [1, 4, 8];
 /// Tables filled for each seed and number of ways.
 const TABLES: u32 = 1_000;
-/// New flows tried on a table at each of [`loads`].
+/// New flows looked up in a table at each of [`loads`].
 const PROBES: u32 = 16;
-/// Recorded by another tool; its first line says how.
+/// Recorded by another tool, which is described in the first line.
 const LINUX: &str = include_str!("../../tests/golden/hash_collisions.tsv");
 const LINUX_TRIALS: f64 = 40.0;
 
-/// The numbers of active flows at which something is measured.
+/// Returns the numbers of active flows at which measurements are made.
 fn loads() -> Vec<u32> {
     let mut loads: Vec<u32> = (1..=40).map(|step| 50 * step).collect();
     loads.extend(linux().iter().map(|row| row.flows));
@@ -41,7 +42,7 @@ fn loads() -> Vec<u32> {
     loads
 }
 
-/// A line of the golden file: flows, and how many of them share a queue in the mean.
+/// A line of the golden file: the number of flows, and the mean number of those that share a queue.
 struct Linux {
     flows: u32,
     set8: f64,
@@ -58,13 +59,13 @@ fn linux() -> Vec<Linux> {
     .collect()
 }
 
-/// What the tables of one number of ways have shown at one load.
+/// Results of the tables with one number of ways at one load.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     tables: u32,
-    /// New flows that met a full set.
+    /// Number of new flows that met a full set.
     collided: u32,
-    /// Over all tables, the flows without a queue of their own, and their squares.
+    /// Sums over all tables of the flows that share a queue, and of their squares.
     sharing: u64,
     squares: u64,
 }
@@ -78,7 +79,7 @@ impl Cell {
         self.sharing as f64 / f64::from(self.tables)
     }
 
-    /// Standard deviation of one table's number of sharing flows.
+    /// Returns the standard deviation of the number of sharing flows in a table.
     fn deviation(&self) -> f64 {
         let mean = self.sharing();
         libm::sqrt((self.squares as f64 / f64::from(self.tables) - mean * mean).max(0.0))
@@ -94,7 +95,7 @@ impl Cell {
     }
 }
 
-/// P[Bin(n, k/N) ≥ k]: the k ways of a new flow's set are those of at least k flows.
+/// P[Bin(n, k/N) ≥ k]: the k ways of a new flow's set belong to at least k flows.
 fn formula(flows: u32, ways: u32) -> f64 {
     let p = f64::from(ways) / f64::from(QUEUES);
     let mut term = libm::pow(1.0 - p, f64::from(flows));
@@ -107,7 +108,7 @@ fn formula(flows: u32, ways: u32) -> f64 {
     1.0 - fewer
 }
 
-/// A flow from one of 16 hosts behind a gateway to a server anywhere.
+/// Returns a flow from one of 16 hosts behind a gateway to a random server.
 fn flow(random: &mut Stream) -> FlowKey {
     let server = (random.below(1 << 32) as u32).to_be_bytes();
     let web = random.chance(3, 4);
@@ -122,7 +123,7 @@ fn flow(random: &mut Stream) -> FlowKey {
     }
 }
 
-/// The cells of all loads for tables with sets of `ways`.
+/// Returns the results of all loads for tables with sets of `ways`.
 fn fill(ways: u32, seed: u64) -> Vec<Cell> {
     let mut random = Streams::new(seed).stream(&format!("{ways} ways"));
     let lines = vec![TagLine::EMPTY; QUEUES as usize / 8];
@@ -146,7 +147,7 @@ fn fill(ways: u32, seed: u64) -> Vec<Cell> {
                 let lookup = table.lookup(label(&mut random));
                 match lookup.outcome {
                     Outcome::Collision => collided += 1,
-                    // Gives the way back, so that each is the flow after `load` others.
+                    // The way is released, so that each probe is the flow after `load` others.
                     Outcome::Claimed => _ = table.release(lookup.queue),
                     Outcome::Hit => {}
                 }
@@ -158,7 +159,7 @@ fn fill(ways: u32, seed: u64) -> Vec<Cell> {
     cells
 }
 
-/// What was measured at one load, in the order of [`WAYS`].
+/// Results at one load, in the order of [`WAYS`].
 struct Row {
     flows: u32,
     cells: [Cell; WAYS.len()],
@@ -166,7 +167,7 @@ struct Row {
 
 fn run(seeds: u32, progress: &Progress) -> Report {
     progress.expect(WAYS.len() as u64 * u64::from(seeds));
-    // Side by side: no run knows of another.
+    // Runs are independent of each other.
     let ways = WAYS.map(|ways| {
         thread::scope(|scope| {
             let one = |seed| {
@@ -230,7 +231,7 @@ fn probabilities(rows: &[Row]) -> String {
     table.to_string()
 }
 
-/// The golden file's rows beside ours.
+/// Returns a table that compares the golden file with our results.
 fn shared(rows: &[Row]) -> String {
     let mut table = plot::TextTable::new([
         Column::Right("flows without a queue of their own, of"),
@@ -258,9 +259,10 @@ fn beside_linux(rows: &[Row]) -> impl Iterator<Item = (&Row, Linux)> {
     })
 }
 
-/// The number of flows, interpolated, from which on 8 ways collide more often than a plain hash.
+/// Returns the interpolated number of flows above which 8 ways collide more often than a plain
+/// hash.
 fn crossover(rows: &[Row], gap: impl Fn(&Row) -> f64) -> Option<f64> {
-    // Below 200 flows both are rare enough for chance to decide.
+    // Below 200 flows both are so rare that random variation dominates.
     let rows: Vec<&Row> = rows.iter().filter(|row| row.flows >= 200).collect();
     rows.windows(2).find_map(|pair| {
         let (before, after) = (gap(pair[0]), gap(pair[1]));
@@ -308,7 +310,7 @@ fn sentences(rows: &[Row]) -> Vec<Sentence> {
         holds: 7.0 * eight <= plain,
     });
     let against = |name: &str, number: usize, of: fn(&Linux) -> f64| {
-        // Standard errors of both means; a number that has not varied at all says nothing.
+        // Standard errors of both means; a number without variation is not compared.
         let off = |(row, linux): &(&Row, Linux)| {
             let cell = &row.cells[number];
             let errors = 1.0 / LINUX_TRIALS + 1.0 / f64::from(cell.tables);
@@ -355,7 +357,7 @@ fn picture(rows: &[Row]) -> String {
 mod tests {
     use super::*;
 
-    /// The values of the source's own table of its formula, and the limits.
+    /// Values of the source's table of its formula, and the limits.
     #[test]
     fn the_formula_gives_known_values() {
         for (flows, ways, value) in [

@@ -1,8 +1,8 @@
-//! CAKE Fig. 2: CAKE and FQ-CoDel under uploads and downloads at once, beside queues that do not
-//! tell flows apart.
+//! CAKE Fig. 2: CAKE and FQ-CoDel with simultaneous uploads and downloads, compared with queues
+//! without flow isolation.
 //!
 //! The scenario is [`crate::experiments::aqm_linux::scenario`] with four uploads, four downloads
-//! and a probe each way.
+//! and a probe in each direction.
 
 use core::num::NonZeroU32;
 use std::thread;
@@ -17,7 +17,7 @@ use crate::measure::estimate::mean;
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 use crate::progress::Progress;
 
-/// What `sim reproduce cake-fig2` runs.
+/// The experiment `sim reproduce cake-fig2`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig2",
     about: "CAKE Fig. 2: goodput and latency of CAKE and FQ-CoDel, four uploads and four downloads",
@@ -26,16 +26,16 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 const MEASURED: Nanos = Nanos::from_secs(60);
 const MEGABITS: NonZeroU32 = NonZeroU32::new(10).unwrap();
-/// Uploads, and downloads.
+/// Number of uploads, and of downloads.
 const EACH: u8 = 4;
-/// How far the goodputs of CAKE and FQ-CoDel may be apart, as a part of FQ-CoDel's.
+/// Maximum difference of the goodputs of CAKE and FQ-CoDel, relative to FQ-CoDel.
 const GOODPUT: f64 = 0.03;
-/// How far their medians may be apart, and how long each may be, in ms.
+/// Maximum difference of their median delays, and maximum of each, in ms.
 const APART: f64 = 5.0;
 const LONGEST: f64 = 20.0;
-/// Thousandths of all round trips of probes.
+/// Quantiles of the probes' round trips, in thousandths.
 const QUANTILES: [u32; 3] = [500, 950, 990];
-/// The two of the figure are the last.
+/// Queues; the two of the figure are the last.
 const QUEUES: [(&str, Queueing); 6] = [
     ("FIFO, 1000 packets", Queueing::Fifo(1_000)),
     ("CoDel", Queueing::CoDel),
@@ -53,9 +53,9 @@ struct Measured {
 
 /// One run.
 struct Run {
-    /// Mbit/s of all uploads and of all downloads.
+    /// Goodput of all uploads and of all downloads in Mbit/s.
     goodput: [f64; 2],
-    /// What a probe waits there and back.
+    /// Queueing delay of a probe's round trip.
     added: Delays,
     balanced: bool,
 }
@@ -64,7 +64,7 @@ impl Run {
     fn of(outcome: &Outcome) -> Self {
         let bits = |bytes: &Vec<u64>| bytes.iter().sum::<u64>() as f64 * 8.0;
         let [up, down] = &outcome.probes;
-        // A probe each way every 20 ms: the n-th up and the n-th down are a round trip.
+        // A probe in each direction every 20 ms: the n-th up and the n-th down form a round trip.
         let pairs = up.added.samples().iter().zip(down.added.samples());
         Self {
             goodput: outcome.bytes.each_ref().map(|of| bits(of) / (MEASURED.0 as f64 / 1e3)),
@@ -86,7 +86,7 @@ impl Measured {
         })
     }
 
-    /// Quantiles of all runs in ms, as [`QUANTILES`] names them.
+    /// Returns the quantiles of all runs in ms, in the order of [`QUANTILES`].
     fn added(&self) -> [f64; 3] {
         let all: Delays = self.runs.iter().flat_map(|run| run.added.samples()).copied().collect();
         QUANTILES.map(|of| millis(&all, of))
@@ -99,7 +99,7 @@ fn millis(delays: &Delays, per_mille: u32) -> f64 {
 
 fn run(seeds: u32, progress: &Progress) -> Report {
     progress.expect(QUEUES.len() as u64 * u64::from(seeds));
-    // Side by side: no run knows of another.
+    // Runs are independent of each other.
     let measured: Vec<Measured> = thread::scope(|scope| {
         let begin =
             |(name, queueing)| scope.spawn(move || measure(name, queueing, seeds, progress));
@@ -219,7 +219,7 @@ fn picture(measured: &[Measured]) -> String {
 mod tests {
     use super::*;
 
-    /// Goal: what the whole run shows also holds of two seeds. Method: the experiment itself.
+    /// Goal: the checks of the complete run also pass for two seeds. Method: the experiment itself.
     #[test]
     #[ignore = "seconds: `cargo xtask check` runs it"]
     fn every_sentence_holds_of_two_seeds() {

@@ -1,7 +1,8 @@
-//! CAKE Fig. 3: shares of six TCP flows of two hosts to four, under every isolation.
+//! CAKE Fig. 3: shares of six TCP flows from two hosts to four, under every isolation mode.
 //!
-//! The scenario is [`crate::experiments::cake_fig3::scenario`]. Beside what the rule of each
-//! isolation gives stand the shares that Linux 6.1 gave, with another TCP and CAKE's own AQM.
+//! The scenario is [`crate::experiments::cake_fig3::scenario`]. The results are compared with the
+//! rule of each isolation mode and with the shares of Linux 6.1, which has another TCP and CAKE's
+//! AQM.
 
 mod columns;
 pub mod scenario;
@@ -18,28 +19,28 @@ use crate::plot::{self, Chart, Column, Mark, fixed, percent};
 use crate::progress::Progress;
 use scenario::{Drops, ENDS, FLOWS, Outcome, Setup};
 
-/// What `sim reproduce cake-fig3` runs.
+/// The experiment `sim reproduce cake-fig3`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig3",
-    about: "CAKE Fig. 3: shares of TCP flows under every isolation of flows and hosts",
+    about: "CAKE Fig. 3: shares of TCP flows under every isolation mode",
     run,
 };
 
 const MEASURED: Nanos = Nanos::from_secs(60);
-/// How many times as many seeds a mode has in which flows share a queue. In one run such a flow
-/// carries up to half as much again as the mean, so that ten runs are few for a mean.
+/// Factor for the number of seeds of a mode in which flows share a queue. In one run such a flow
+/// carries up to 1.5 times the mean, so that ten runs are few for a mean.
 const SEEDS_OF_SHARED_QUEUES: u32 = 6;
-/// Relative, of each flow's mean share.
+/// Maximum relative error of each flow's mean share.
 const TOLERANCE: f64 = 0.1;
-/// A target as long as the round trip: a window that was halved still fills its part of the line.
+/// Target equal to the round-trip time: a halved window still fills its share of the link.
 const LAX: CoDelParams = CoDelParams::new(Nanos::from_millis(50), Nanos::from_millis(500));
-/// Recorded by another tool; its first line says how.
+/// Recorded by another tool, which is described in the first line.
 const LINUX: &str = include_str!("../../tests/golden/host_isolation.tsv");
 
 /// One value for each flow.
 type PerFlow = [f64; FLOWS];
 
-/// A mode: plain deficit round robin, or an isolation.
+/// A mode: plain deficit round robin, or an isolation mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mode(Option<Isolation>);
 
@@ -56,7 +57,7 @@ impl Mode {
         }
     }
 
-    /// The name in the golden file of what is compared.
+    /// Returns the name of the mode in the golden file.
     const fn of_linux(self) -> &'static str {
         match self.0 {
             None => "fq_codel",
@@ -64,7 +65,7 @@ impl Mode {
         }
     }
 
-    /// By how many flows the rule divides what such a flow would have alone.
+    /// Returns the number of flows by which the rule divides the quantum of such a flow.
     fn load(self, (source, destination): (u8, u8)) -> usize {
         let flows = |alike: &dyn Fn(u8, u8) -> bool| {
             ENDS.into_iter().filter(|&(from, to)| alike(from, to)).count()
@@ -80,7 +81,7 @@ impl Mode {
         }
     }
 
-    /// Names the queue of a flow.
+    /// Identifies the queue of a flow.
     fn queue(self, flow: usize) -> (usize, u8, u8) {
         let (source, destination) = ENDS[flow];
         match self.0 {
@@ -91,7 +92,7 @@ impl Mode {
         }
     }
 
-    /// What all flows in a flow's queue have together.
+    /// Returns, for each flow, the sum over all flows in its queue.
     fn of_queues(self, shares: PerFlow) -> PerFlow {
         core::array::from_fn(|flow| {
             let together = (0..FLOWS).filter(|&other| self.queue(other) == self.queue(flow));
@@ -103,12 +104,12 @@ impl Mode {
         (0..FLOWS).any(|flow| (0..flow).any(|other| self.queue(other) == self.queue(flow)))
     }
 
-    /// How many seeds this mode has where others have `seeds`.
+    /// Returns the number of seeds of this mode if others have `seeds`.
     fn seeds(self, seeds: u32) -> u32 {
         if self.shares_queues() { seeds * SEEDS_OF_SHARED_QUEUES } else { seeds }
     }
 
-    /// How packets are dropped in the runs of this mode.
+    /// Returns the drop policies used in this mode.
     fn drops(self) -> &'static [Drops] {
         const ALL: [Drops; 3] =
             [Drops::Longest, Drops::CoDel(CoDelParams::INTERNET), Drops::CoDel(LAX)];
@@ -121,12 +122,12 @@ impl Mode {
         }
     }
 
-    /// The shares that the rule gives.
+    /// Returns the shares by the rule.
     fn expected(self) -> PerFlow {
         shares(ENDS.map(|ends| 1.0 / self.load(ends) as f64))
     }
 
-    /// The mean shares that Linux gave.
+    /// Returns the mean shares of Linux.
     fn linux(self) -> PerFlow {
         let rows = LINUX.lines().filter_map(|line| {
             let mut cells = line.split('\t');
@@ -155,7 +156,7 @@ fn means(runs: &[PerFlow]) -> PerFlow {
     })
 }
 
-/// The largest distance of a flow from what is expected of it, relative.
+/// Returns the maximum relative error of a flow.
 fn worst(shares: PerFlow, expected: PerFlow) -> f64 {
     let off =
         shares.into_iter().zip(expected).map(|(share, expected)| (share / expected - 1.0).abs());
@@ -183,7 +184,8 @@ impl Measured {
         worst(self.shares(), self.mode.expected())
     }
 
-    /// The largest distance in any run: of a flow, and of the flows of a queue together.
+    /// Returns the maximum relative error in any run: of a flow, and of the flows of a queue
+    /// together.
     fn worst_run(&self) -> (f64, f64) {
         let expected = self.mode.expected();
         let queues = |shares| self.mode.of_queues(shares);
@@ -192,13 +194,13 @@ impl Measured {
         })
     }
 
-    /// Jain's index of the run that was least fair.
+    /// Returns Jain's index of the least fair run.
     fn jain(&self) -> f64 {
         let each = self.outcomes.iter().filter_map(|outcome| jain(&outcome.bytes));
         each.fold(f64::INFINITY, f64::min)
     }
 
-    /// Mbit/s of all flows together, the mean of all runs.
+    /// Returns the goodput of all flows together in Mbit/s, as the mean of all runs.
     fn goodput(&self) -> f64 {
         let bits = |outcome: &Outcome| outcome.bytes.iter().sum::<u64>() as f64 * 8.0;
         let all: Vec<f64> = self.outcomes.iter().map(bits).collect();
@@ -212,7 +214,7 @@ fn run(seeds: u32, progress: &Progress) -> Report {
     let variants: Vec<_> = variants.collect();
     let runs: u64 = variants.iter().map(|(mode, _)| u64::from(mode.seeds(seeds))).sum();
     progress.expect(runs + columns::runs(seeds));
-    // Side by side: no run knows of another.
+    // Runs are independent of each other.
     let measured: Vec<Measured> = thread::scope(|scope| {
         let runs: Vec<_> = variants
             .into_iter()
@@ -382,7 +384,7 @@ fn picture(measured: &[Measured]) -> String {
 mod tests {
     use super::*;
 
-    /// By hand from the flows of the figure.
+    /// Calculated manually from the flows of the figure.
     #[test]
     fn the_rule_gives_the_shares_of_the_figure() {
         for (isolation, expected) in [
@@ -390,7 +392,7 @@ mod tests {
             (Some(Isolation::DualDstHost), [0.25, 0.25, 1.0 / 12.0, 1.0 / 12.0, 1.0 / 12.0, 0.25]),
             (Some(Isolation::DualSrcHost), [0.125, 0.125, 0.125, 0.125, 0.25, 0.25]),
             (Some(Isolation::Hosts), [0.2, 0.2, 0.1, 0.1, 0.2, 0.2]),
-            // Quanta ¼ ¼ ¼ ¼ ⅓ ½ of a sum of 11/6.
+            // Quanta ¼ ¼ ¼ ¼ ⅓ ½ of a sum of 11/6
             (Some(Isolation::TripleIsolate), [0.1364, 0.1364, 0.1364, 0.1364, 0.1818, 0.2727]),
         ] {
             let off = worst(Mode(isolation).expected(), expected);

@@ -15,7 +15,7 @@ use crate::plot::{Chart, Column, Mark, TextTable, fixed};
 use crate::progress::Progress;
 use scenario::{FLOWS, MARKS, MEGABITS, Outcome, ROUND_TRIP, Setup, WARM_UP};
 
-/// What `sim reproduce cake-fig4` runs.
+/// The experiment `sim reproduce cake-fig4`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig4",
     about: "CAKE Fig. 4: shares of TCP flows with different code points, with and without tins",
@@ -23,27 +23,26 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const MEASURED: Nanos = Nanos::from_secs(60);
-/// How far a mean share may be from the rule, in hundredths of all.
+/// Maximum difference of a mean share from the rule, in percentage points.
 const POINTS: f64 = 3.0;
-/// What the tin with priority may be sent beyond its rate in any span, in longest packets
+/// Maximum bytes of the priority tin beyond its rate in any span, in longest packets
 /// (`docs/disciplines/tins.md`).
 const BEYOND: f64 = 4.0;
-/// What the rule gives: best effort has what a sixteenth and a quarter leave; two flows share the
-/// quarter.
+/// Shares by the rule: best effort gets the rest beside a sixteenth and a quarter; two flows share
+/// the quarter.
 const RULE: [f64; FLOWS] = [68.75, 6.25, 12.5, 12.5];
-/// The last one has a target of 50 ms, the round trip: a window that was halved still fills the
-/// line.
+/// The last has a target of 50 ms, the round-trip time: a halved window still fills the link.
 const MODES: [(TinMode, Rtt, [f64; FLOWS]); 3] = [
     (TinMode::BestEffort, Rtt::INTERNET, [25.0; FLOWS]),
     (TinMode::Diffserv4, Rtt::INTERNET, RULE),
     (TinMode::Diffserv4, Rtt::SATELLITE, RULE),
 ];
-/// Why best effort has less.
+/// Reason why best effort gets less.
 const NOT_FULL: &str =
     "one CUBIC sender alone leaves its queue empty after each drop, and the other tins borrow";
 const WAYS: [&str; 2] = ["up", "down"];
 
-/// All runs with one plan of tins.
+/// All runs with one tin plan.
 struct Measured {
     mode: TinMode,
     rtt: Rtt,
@@ -64,25 +63,25 @@ impl Measured {
         mean(&self.outcomes.iter().map(value).collect::<Vec<_>>()).expect("there are runs")
     }
 
-    /// Mean shares in a direction, in hundredths.
+    /// Returns the mean shares in a direction, in percent.
     fn shares(&self, way: usize) -> [f64; FLOWS] {
         core::array::from_fn(|flow| self.mean(|outcome| shares(outcome, way)[flow]))
     }
 
-    /// Mbit/s of all flows of a direction.
+    /// Returns the goodput of all flows of a direction, in Mbit/s.
     fn goodput(&self, way: usize) -> f64 {
         let bits = |outcome: &Outcome| outcome.bytes[way].iter().sum::<u64>() as f64 * 8.0;
         self.mean(|outcome| bits(outcome) / (MEASURED.0 as f64 / 1e3))
     }
 
-    /// How far the mean share that is farthest from the rule is from it.
+    /// Returns the maximum difference of a mean share from the rule.
     fn off(&self) -> f64 {
         let shares = [0, 1].map(|way| self.shares(way)).into_iter().flatten();
         let off = shares.zip(self.expected.into_iter().cycle()).map(|(a, b)| (a - b).abs());
         off.fold(0.0, f64::max)
     }
 
-    /// The most over all runs.
+    /// Returns the maximum of all runs.
     fn beyond(&self, way: usize) -> f64 {
         self.outcomes.iter().map(|outcome| outcome.beyond[way]).fold(0.0, f64::max)
     }
@@ -95,7 +94,7 @@ fn shares(outcome: &Outcome, way: usize) -> [f64; FLOWS] {
 
 fn run(seeds: u32, progress: &Progress) -> Report {
     progress.expect(MODES.len() as u64 * u64::from(seeds));
-    // Side by side: no run knows of another.
+    // Runs are independent of each other.
     let measured: Vec<Measured> = thread::scope(|scope| {
         let begin = |(mode, rtt, expected)| {
             scope.spawn(move || {

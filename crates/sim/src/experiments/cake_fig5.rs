@@ -1,4 +1,5 @@
-//! CAKE Fig. 5: what a flow of 2 Mbit/s with the code point EF waits beside 32 uploads, over time.
+//! CAKE Fig. 5: queueing delay over time of a flow of 2 Mbit/s with the code point EF beside 32
+//! uploads.
 //!
 //! The scenario is [`crate::experiments::cake_fig5::scenario`].
 
@@ -16,7 +17,7 @@ use crate::plot::{Chart, Column, Mark, TextTable, fixed};
 use crate::progress::Progress;
 use scenario::{BEGIN, MEGABITS, Outcome, Queueing, ROUND_TRIP, STEP, Setup, UPLOADS};
 
-/// What `sim reproduce cake-fig5` runs.
+/// The experiment `sim reproduce cake-fig5`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig5",
     about: "CAKE Fig. 5: latency of a flow of 2 Mbit/s with the code point EF beside 32 uploads",
@@ -24,9 +25,9 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const LASTS: Nanos = Nanos::from_secs(65);
-/// From here on it is steady.
+/// Start of the steady state.
 const STEADY: Nanos = Nanos::from_secs(35);
-/// How far a standard deviation may be from another, as a part of it, to be like it.
+/// Maximum relative difference of two standard deviations that count as similar.
 const LIKE: f64 = 0.3;
 const FQ_CODEL: usize = 0;
 const BEST_EFFORT: usize = 1;
@@ -48,20 +49,20 @@ struct Measured {
 }
 
 impl Measured {
-    /// What packets waited that arrived from `from` on, in all runs.
+    /// Returns the delays of packets that arrived from `from` on, in all runs.
     fn since(&self, from: Nanos) -> Delays {
         let steps = (from.0 / STEP.0) as usize;
         let all = self.outcomes.iter().flat_map(|run| run.added.iter().skip(steps).flatten());
         all.copied().collect()
     }
 
-    /// A quantile of these in ms.
+    /// Returns a quantile of these in ms.
     fn quantile(&self, from: Nanos, per_mille: u32) -> f64 {
         millis(self.since(from).quantile(per_mille))
     }
 
-    /// The longest wait of a run within the first ten seconds of the uploads, in ms, the mean of
-    /// all runs.
+    /// Returns the maximum delay of a run within the first ten seconds of the uploads, in ms, as
+    /// the mean of all runs.
     fn peak(&self) -> f64 {
         let [from, to] =
             [BEGIN, BEGIN.plus(Nanos::from_secs(10))].map(|at| (at.0 / STEP.0) as usize);
@@ -72,7 +73,8 @@ impl Measured {
         mean(&peaks.collect::<Vec<_>>()).expect("there are runs")
     }
 
-    /// The standard deviation of what packets wait when it is steady, in ms, the mean of all runs.
+    /// Returns the standard deviation of the delay in the steady state, in ms, as the mean of all
+    /// runs.
     fn deviation(&self) -> f64 {
         let steps = (STEADY.0 / STEP.0) as usize;
         let deviations = self.outcomes.iter().map(|run| {
@@ -93,7 +95,7 @@ fn millis(delay: Option<Nanos>) -> f64 {
 
 fn run(seeds: u32, progress: &Progress) -> Report {
     progress.expect(QUEUES.len() as u64 * u64::from(seeds));
-    // Side by side: no run knows of another.
+    // Runs are independent of each other.
     let measured: Vec<Measured> = thread::scope(|scope| {
         let begin = |queueing| scope.spawn(move || measure(queueing, seeds, progress));
         let runs: Vec<_> = QUEUES.into_iter().map(begin).collect();
@@ -229,7 +231,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     ]
 }
 
-/// The first run of each queue: the mean of each step.
+/// Draws the first run of each queue: the mean of each step.
 fn picture(measured: &[Measured]) -> String {
     let chart = Chart::new("What a flow of 2 Mbit/s with EF waits beside 32 uploads")
         .subtitle(

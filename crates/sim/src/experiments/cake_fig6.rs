@@ -1,9 +1,9 @@
-//! CAKE Fig. 6: what a filter of acknowledgements gives on a line that is thirty times slower
-//! upwards.
+//! CAKE Fig. 6: effect of the ACK filter on a link whose uplink is thirty times slower than its
+//! downlink.
 //!
-//! The scenario is [`crate::experiments::cake_fig6::scenario`]. The assembled queue stands beside
-//! [CAKE as it is published](crate::discipline::FlowLists), so that what comes of the queue is told
-//! apart from what comes of the model's TCP.
+//! The scenario is [`crate::experiments::cake_fig6::scenario`]. The assembled queue is compared
+//! with [CAKE as published](crate::discipline::FlowLists), to separate effects of the queue from
+//! effects of the model's TCP.
 
 pub(crate) mod measured;
 pub mod scenario;
@@ -16,29 +16,30 @@ use crate::progress::Progress;
 use measured::{Measured, megabits};
 use scenario::{MEASURED, Outcome, Probe, Queueing};
 
-/// What `sim reproduce cake-fig6` runs.
+/// The experiment `sim reproduce cake-fig6`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig6",
-    about: "CAKE Fig. 6: downloads and uploads on 30/1 Mbit/s with a filter of acknowledgements",
+    about: "CAKE Fig. 6: downloads and uploads on 30/1 Mbit/s with the ACK filter",
     run,
 };
 
 /// Rate of the uplink, in kbit/s.
 const KILOBITS_UP: u64 = 1_000;
-/// Mbit/s that the paper's figure spans, with a tenth on either side: downloads and uploads.
+/// Range of the paper's figure in Mbit/s, with a tenth on either side: downloads and uploads.
 const RANGES: [(f64, f64); 2] = [(24.5 * 0.9, 27.5 * 1.1), (0.45 * 0.9, 0.7 * 1.1)];
 
-/// Milliseconds of added latency that it spans, with a tenth on either side.
+/// Range of its added latency in milliseconds, with a tenth on either side.
 const LATENCY: (f64, f64) = (2.6 * 0.9, 7.5 * 1.1);
 
-/// Mbit/s of downloads and uploads in each mode behind Linux 6.1's CAKE, with its CUBIC and the
-/// same probe: means of three runs of 60 s, from 10 s on.
+/// Mbit/s of downloads and uploads in each mode behind Linux 6.1's CAKE, with its CUBIC and an
+/// equal probe: means of three runs of 60 s, from 10 s on.
 const LINUX: [[f64; 2]; 3] = [[22.474, 0.456], [27.410, 0.565], [26.929, 0.647]];
-/// How far downloads with the filter, and uploads in every mode, may be from those.
+/// Maximum relative difference from those of downloads with the filter, and of uploads in every
+/// mode.
 const NEAR: [f64; 2] = [0.03, 0.15];
-/// How far uploads behind CAKE as it is published may be from those.
+/// Maximum relative difference from those of uploads behind CAKE as published.
 const NEARER: f64 = 0.08;
-/// The first is the default.
+/// Queues and probes; the first is the default.
 const QUEUES: [(Queueing, Probe); 6] = [
     (Queueing::Smart(AqmKind::Cobalt), Probe::Call),
     (Queueing::Smart(AqmKind::Cobalt), Probe::Ping),
@@ -138,7 +139,7 @@ const fn name(queue: (Queueing, Probe)) -> &'static str {
     }
 }
 
-/// By how much of a hundred this mode is above none, with the same queue.
+/// Returns the gain of this mode over no filter in percent, with an equal queue.
 fn gain(measured: &[Measured], of: &Measured, value: impl Fn(&Measured) -> f64) -> f64 {
     let off = measured.iter().find(|off| off.queue == of.queue && off.filter == AckFilter::Off);
     (value(of) / off.map_or(f64::NAN, &value) - 1.0) * 100.0

@@ -1,9 +1,9 @@
-//! AQMs beside numbers that are printed: RFC 8289, RFC 8033, the paper of RED, and what the tests
-//! of ns-3 expect.
+//! AQMs compared with published numbers: RFC 8289, RFC 8033, the RED paper, and the expectations of
+//! ns-3's tests.
 //!
-//! Each line is one expectation: a number or a sentence of the source, and what the AQMs of the
-//! library make of the same series. Nothing here computes an AQM anew. Where the library departs
-//! from a source by design, the line says why, and fails when the figure is no longer the one that
+//! Each line is one expectation: a number or a statement of the source, and the result of the
+//! library's AQMs for equal input. Nothing here reimplements an AQM. Where the library departs from
+//! a source by design, the line states the reason and fails if the result is no longer the one that
 //! the reason explains.
 
 mod controller;
@@ -15,17 +15,17 @@ mod report;
 use super::{Experiment, Report};
 use crate::progress::Progress;
 
-/// What `sim reproduce codel-rfc` runs.
+/// The experiment `sim reproduce codel-rfc`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "codel-rfc",
-    about: "AQMs beside the numbers of RFC 8289, RFC 8033, the paper of RED and the tests of ns-3",
+    about: "AQMs compared with the numbers of RFC 8289, RFC 8033, the RED paper and ns-3's tests",
     run,
 };
 
-/// Nanoseconds of a millisecond.
+/// Nanoseconds per millisecond.
 const MS: u64 = 1_000_000;
 
-/// One expectation, and what the library does.
+/// One expectation and the library's result.
 #[derive(Clone, Debug)]
 struct Line {
     source: Source,
@@ -35,7 +35,7 @@ struct Line {
     verdict: Verdict,
 }
 
-/// Whose expectation it is.
+/// Source of an expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Rfc8289,
@@ -57,27 +57,27 @@ impl Source {
     }
 }
 
-/// What a line shows.
+/// Outcome of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// As expected.
+    /// Result as expected.
     Same,
-    /// Another figure, which this reason explains.
+    /// A departure that this reason explains.
     Departs(&'static str),
-    /// There is nothing to compare, for this reason.
+    /// Nothing to compare, for this reason.
     NotCompared(&'static str),
     /// Neither as expected nor as explained.
     Fails,
 }
 
 impl Line {
-    /// What is expected and what is there are compared as they are printed.
+    /// Compares the expected and the actual result as printed.
     fn same(source: Source, what: impl Into<String>, expected: &str, ours: String) -> Self {
         let holds = expected == ours;
         Self::judged(source, what, expected, ours, holds)
     }
 
-    /// A sentence that is judged by more than its words.
+    /// Creates a line whose result is evaluated by the caller.
     fn judged(
         source: Source,
         what: impl Into<String>,
@@ -89,7 +89,7 @@ impl Line {
         Self { source, what: what.into(), expected: expected.to_owned(), ours, verdict }
     }
 
-    /// The library departs: `ours` is to be `explained`, for the reason `why`.
+    /// Creates a line for a departure: `ours` must equal `explained`, for the reason `why`.
     fn departs(
         source: Source,
         what: impl Into<String>,
@@ -102,7 +102,7 @@ impl Line {
         Self { source, what: what.into(), expected: expected.to_owned(), ours, verdict }
     }
 
-    /// Nothing of the library is compared with this.
+    /// Creates a line that is not compared.
     fn not_compared(source: Source, what: &str, expected: &str, why: &'static str) -> Self {
         Self {
             source,

@@ -1,8 +1,8 @@
-//! L4S inside flow and host isolation: ECT(1) in its own queue with a shallow threshold, a
+//! L4S inside flow and host isolation: ECT(1) in queues of its own with a shallow threshold, a
 //! Prague-like sender beside CUBIC, NQB traffic beside both, and `DualPI2` for comparison.
 //!
-//! The scenario is [`crate::experiments::l4s::scenario`]. No figure of another system is compared:
-//! which sentences must hold follows from what each queue promises.
+//! The scenario is [`crate::experiments::l4s::scenario`]. No figures of other systems are compared:
+//! the checks follow from the guarantees of each queue.
 
 mod report;
 pub mod scenario;
@@ -16,10 +16,10 @@ use crate::measure::goodput::Loss;
 use crate::progress::Progress;
 use scenario::{Load, Outcome, Queueing, Setup, TrafficReport};
 
-/// What `sim reproduce l4s` runs.
+/// The experiment `sim reproduce l4s`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "l4s",
-    about: "a Prague-like sender, CUBIC, a call and deaf ECT(1) traffic: isolated queues and DualPI2",
+    about: "a Prague-like sender, CUBIC, a call and unresponsive ECT(1) traffic: isolated queues and DualPI2",
     run,
 };
 
@@ -36,25 +36,25 @@ const MANY_SCALABLE: Load = load("4 Prague; a host of 1 CUBIC", 4, 1);
 const DEAF: Load = Load { deaf: true, ..load("1 Prague; 1 CUBIC; 60 Mbit/s deaf", 1, 1) };
 const LOADS: [Load; 5] = [ALONE, SAME_HOST, MANY_CLASSIC, MANY_SCALABLE, DEAF];
 
-/// All runs of one queue under one load.
+/// All runs of one queue with one load.
 #[derive(Clone, Debug)]
 struct Measured {
     queueing: Queueing,
     load: Load,
-    /// Over all runs.
+    /// Results of all runs.
     prague: TrafficReport,
     cubic: TrafficReport,
     call: TrafficReport,
     deaf: TrafficReport,
-    /// The part of segments with a mark.
+    /// Fraction of segments with a mark.
     marked: f64,
-    /// Seconds that were measured, of all runs.
+    /// Measured seconds of all runs.
     seconds: f64,
     balanced: bool,
 }
 
 impl Measured {
-    /// Megabits per second.
+    /// Returns the goodput in Mbit/s.
     fn rate(&self, of: &TrafficReport) -> f64 {
         of.bytes as f64 * 8.0 / 1e6 / self.seconds
     }
@@ -68,7 +68,7 @@ impl TrafficReport {
         self.loss = Loss { sent: self.loss.sent + sent, lost: self.loss.lost + lost };
     }
 
-    /// In milliseconds.
+    /// Returns a quantile of the queueing delay in milliseconds.
     fn quantile(&self, per_mille: u32) -> f64 {
         self.added.quantile(per_mille).map_or(f64::NAN, |delay| delay.0 as f64 / 1e6)
     }
@@ -82,7 +82,7 @@ fn run_loads(loads: &[Load], measured: Nanos, seeds: u32, progress: &Progress) -
     let cells = loads.iter().flat_map(|&load| Queueing::ALL.map(|queueing| (load, queueing)));
     let cells: Vec<_> = cells.collect();
     progress.expect(cells.len() as u64 * u64::from(seeds));
-    // Side by side: no run knows of another.
+    // Runs are independent of each other.
     let rows: Vec<Measured> = thread::scope(|scope| {
         let begin = |(load, queueing)| {
             scope.spawn(move || measure(load, queueing, measured, seeds, progress))
@@ -133,8 +133,8 @@ mod tests {
     use super::*;
     use conformance::effort::effort;
 
-    /// Goal: what the whole run shows also holds of a short one. Method: all loads, 4 s, two seeds
-    /// or one.
+    /// Goal: the results of the complete run also hold for a short one. Method: all loads, 4 s, two
+    /// seeds or one.
     #[test]
     fn short_runs_show_what_long_ones_do() {
         let report = run_loads(&LOADS, Nanos::from_secs(4), effort(1, 2), &Progress::hidden());

@@ -1,9 +1,9 @@
-//! A call or a ping beside four uploads and four downloads on 30/0.5 Mbit/s: what it waits, and
-//! what a filter of acknowledgements does to the downloads.
+//! A call or a ping beside four uploads and four downloads on 30/0.5 Mbit/s: its queueing delay,
+//! and the effect of the ACK filter on the downloads.
 //!
 //! The scenario is that of [CAKE Fig. 6](crate::experiments::cake_fig6::scenario) with half its
-//! uplink. Beside what is simulated stands what kernel TCP gave through the gateway and through
-//! Linux's CAKE. The goals are CAKE's figures; those that are missed are named with their causes.
+//! uplink. The results are compared with those of kernel TCP through the gateway and through
+//! Linux's CAKE. The goals are CAKE's figures; missed goals are listed with their causes.
 
 use freeboard::AqmKind;
 
@@ -14,17 +14,17 @@ use crate::measure::delay::Delays;
 use crate::plot::{Column, TextTable, fixed};
 use crate::progress::Progress;
 
-/// What `sim reproduce narrow-uplink` runs.
+/// The experiment `sim reproduce narrow-uplink`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "narrow-uplink",
-    about: "a call and downloads on 30/0.5 Mbit/s, with and without a filter of acknowledgements",
+    about: "a call and downloads on 30/0.5 Mbit/s, with and without the ACK filter",
     run,
 };
 
 /// Rate of the uplink, in kbit/s.
 const UPLINK: u64 = 500;
-/// The flow that waits: a call, which sends more than a ninth of the uplink, and another and a
-/// ping, which send less.
+/// Probes: a call that sends more than a ninth of the uplink, and a smaller call and a ping, which
+/// send less.
 const QUEUES: [(Queueing, Probe); 3] = [
     (Queueing::Smart(AqmKind::Cobalt), Probe::Call),
     (Queueing::Smart(AqmKind::Cobalt), Probe::SmallCall),
@@ -32,8 +32,8 @@ const QUEUES: [(Queueing, Probe); 3] = [
 ];
 const QUANTILES: [u32; 3] = [500, 950, 990];
 
-/// With the TCP of a kernel: what the call waits in ms (p50, p95, p99), and Mbit/s of the downloads
-/// without the filter and with its conservative mode.
+/// Measurements with kernel TCP: queueing delay of the call in ms (p50, p95, p99), and Mbit/s of
+/// the downloads without the filter and with its conservative mode.
 struct Kernel {
     name: &'static str,
     waits: [f64; 3],
@@ -44,14 +44,14 @@ const GATEWAY: Kernel =
     Kernel { name: "gateway, kernel TCP", waits: [87.0, 185.0, 213.0], down: [21.6, 18.4] };
 const CAKE: Kernel =
     Kernel { name: "Linux CAKE, kernel TCP", waits: [29.0, 76.0, 79.0], down: [20.6, 22.0] };
-/// How far above CAKE's a wait may be.
+/// Maximum ratio of a delay to CAKE's.
 const NEAR: f64 = 1.1;
-/// Why the call waits longer.
+/// Reason for the longer delay of the call.
 const SHARE: &str = "it sends 70 kbit/s, and a ninth of the uplink is 56, so it waits for its turns; the small call sends 46, and is sparse";
-/// Why downloads have less.
+/// Reason for the lower goodput of the downloads.
 const TURNS: &str = "a flow that keeps two acknowledgements between its turns uses less than its share, which the uploads take";
 
-/// What a packet of the probe waits on its way up, in ms, of the packets of all runs.
+/// Returns quantiles of the upload probe's queueing delay in ms, over the packets of all runs.
 fn waits(of: &Measured) -> [f64; 3] {
     let all: Delays = of.outcomes.iter().flat_map(|run| run.waits.samples().to_vec()).collect();
     QUANTILES.map(|of| all.quantile(of).map_or(f64::INFINITY, |delay| delay.0 as f64 / 1e6))

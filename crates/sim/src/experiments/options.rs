@@ -1,4 +1,4 @@
-//! What may be asked for on the command line of `sim reproduce`.
+//! Command-line options of `sim reproduce`.
 
 use std::path::PathBuf;
 
@@ -8,16 +8,16 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use super::{ALL, Experiment, find};
 use crate::notation::within;
 
-/// Makes figures of the papers again.
+/// Reproduces results of the papers.
 ///
-/// Prints what was assumed, the table, and each sentence that must hold of it with its verdict;
-/// writes the pictures. Fails if a sentence does.
+/// Prints assumptions, tables and checks with their results, and writes charts. Exits with code 1
+/// if a check fails.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// What to make; without a name, everything.
+    /// Experiments to run [default: all].
     #[arg(value_name = "NAME", value_parser = experiment())]
     experiments: Vec<Group>,
-    /// Run with the seeds 1 to COUNT, 2 to 10000.
+    /// Number of seeds, 2 to 10000: runs use the seeds 1 to COUNT.
     #[arg(
         long,
         value_name = "COUNT",
@@ -26,19 +26,19 @@ pub struct Options {
         value_parser = within(2..=10_000)
     )]
     seeds: u64,
-    /// Where the pictures go; the folder is made if there is none.
+    /// Folder for the charts, created if missing.
     #[arg(long, value_name = "FOLDER", default_value = "target/figures")]
     pub out: PathBuf,
-    /// Only name what there is.
+    /// List the experiments and exit.
     #[arg(long)]
     pub list: bool,
 }
 
-/// Experiments that one name stands for.
+/// Experiments selected by one name.
 type Group = Vec<&'static Experiment>;
 
-/// The papers whose name, with a dash, begins the names of their figures.
-const PAPERS: [(&str, &str); 1] = [("cake", "all figures of the paper of CAKE")];
+/// Papers whose name selects all experiments that begin with it and a dash.
+const PAPERS: [(&str, &str); 1] = [("cake", "all figures of the CAKE paper")];
 
 fn experiment() -> impl TypedValueParser<Value = Group> {
     let figures = ALL.iter().map(|one| (one.name, one.about));
@@ -46,7 +46,7 @@ fn experiment() -> impl TypedValueParser<Value = Group> {
     PossibleValuesParser::new(names).map(|name| group(&name))
 }
 
-/// The figure with this name, or all figures of the paper.
+/// Returns the experiment with this name, or all experiments of the paper.
 fn group(name: &str) -> Group {
     let of_paper =
         |one: &&Experiment| one.name.split_once('-').is_some_and(|(paper, _)| paper == name);
@@ -54,19 +54,19 @@ fn group(name: &str) -> Group {
 }
 
 impl Options {
-    /// In the order they were named; all if none was.
+    /// Returns the selected experiments in the order of the command line, or all if none was named.
     #[must_use]
     pub fn experiments(&self) -> Vec<&'static Experiment> {
         if self.experiments.is_empty() { ALL.iter().collect() } else { self.experiments.concat() }
     }
 
-    /// The seeds are 1 to this.
+    /// Returns the number of seeds.
     #[must_use]
     pub fn seeds(&self) -> u32 {
         u32::try_from(self.seeds).unwrap_or(u32::MAX)
     }
 
-    /// What `--list` prints: a line for each experiment, then one for each name of several.
+    /// Returns the output of `--list`: a line for each experiment, then one for each paper.
     #[must_use]
     pub fn list() -> String {
         let figures = ALL.iter().map(|experiment| (experiment.name, experiment.about));
@@ -133,11 +133,8 @@ mod tests {
     #[test]
     fn a_refused_word_is_named_with_what_is_accepted() {
         for (words, expected) in [
-            (
-                &["--seeds", "1"][..],
-                "invalid value '1' for '--seeds <COUNT>': accepted: 2 to 10000",
-            ),
-            (&["--seeds", "-1"], "invalid value '-1' for '--seeds <COUNT>': accepted: 2 to 10000"),
+            (&["--seeds", "1"][..], "invalid value '1' for '--seeds <COUNT>': expected 2 to 10000"),
+            (&["--seeds", "-1"], "invalid value '-1' for '--seeds <COUNT>': expected 2 to 10000"),
             (&["--out"], "a value is required for '--out <FOLDER>'"),
             (&["--seed", "1"], "a similar argument exists: '--seeds'"),
             (&["qfq-fig8"], "invalid value 'qfq-fig8' for '[NAME]...'"),

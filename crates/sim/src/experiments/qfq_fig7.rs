@@ -1,8 +1,8 @@
 //! QFQ Fig. 7 and Table II: delays of flows with reserved rates across three routers.
 //!
-//! The scenario, and what it assumes where the paper is silent, is
-//! [`crate::experiments::qfq_fig7::scenario`]. The figures of the paper's Table II are not
-//! in the text we have; what is compared is its shape, as the text states it, and the figures of a
+//! The scenario, and its assumptions where the paper is silent, is
+//! [`crate::experiments::qfq_fig7::scenario`]. The figures of the paper's Table II are not in the
+//! text we have. The comparison is with its shape, as stated in the text, and with the figures of a
 //! second model of the scenario.
 
 mod report;
@@ -20,25 +20,25 @@ use crate::measure::goodput::Loss;
 use crate::progress::Progress;
 use scenario::{Crossing, OBSERVED, Outcome, Setup, Starts};
 
-/// What `sim reproduce qfq-fig7` runs.
+/// The experiment `sim reproduce qfq-fig7`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "qfq-fig7",
     about: "QFQ Fig. 7, Table II: delays of reserved flows over two busy hops",
     run,
 };
 
-/// One line of the table.
+/// A row of the table.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     name: &'static str,
     setup: Setup,
-    /// Whether it is drawn.
+    /// True if it is drawn.
     drawn: bool,
 }
 
 const DRR: Weighted = Weighted::Drr { smallest_quantum: 1_500 };
 
-/// The lines of the table: first those of the paper, then what the figures depend on.
+/// Returns the rows of the table: first those of the paper, then those that vary an assumption.
 fn rows() -> Vec<Row> {
     let with = |discipline| Setup::new(discipline, 0);
     let main = |name, discipline| Row { name, setup: with(discipline), drawn: true };
@@ -65,27 +65,28 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// What the runs of one row showed.
+/// Results of the runs of one row.
 #[derive(Clone, Debug)]
 struct Measured {
     row: Row,
     flows: [ObservedFlow; OBSERVED],
-    /// Over all flows of constant rate and all runs, the largest lag over its bound.
+    /// Largest lag relative to its bound, over all constant-rate flows and all runs.
     of_bound: Option<f64>,
 }
 
-/// An observed flow: F0 or F1.
+/// Results of an observed flow, F0 or F1.
 #[derive(Clone, Debug)]
 struct ObservedFlow {
-    /// Of all runs.
+    /// Delays of all runs.
     delays: Delays,
-    /// Of the mean, the standard deviation and the maximum of each run, in milliseconds.
+    /// Estimate for the mean of each run, in milliseconds; likewise for standard deviation and
+    /// maximum.
     mean: Estimate,
     deviation: Estimate,
     max: Estimate,
-    /// The largest lag of any run, in milliseconds; see [`Outcome::lags`].
+    /// Largest lag of any run, in milliseconds; see [`Outcome::lags`].
     lag: f64,
-    /// The bound of the lag at one hop, in milliseconds.
+    /// Bound of the lag at one hop, in milliseconds.
     t_wfi: Option<f64>,
     loss: Loss,
 }
@@ -93,7 +94,7 @@ struct ObservedFlow {
 fn run(seeds: u32, progress: &Progress) -> Report {
     let rows = rows();
     progress.expect(rows.len() as u64 * u64::from(seeds));
-    // Side by side: no run knows of another.
+    // Runs are independent of each other.
     let measured: Vec<Measured> = thread::scope(|scope| {
         let runs: Vec<_> = rows
             .into_iter()

@@ -1,9 +1,8 @@
-//! What a call waits for beside uploads of its own host and of others, behind FIFO, DRR, the
+//! Queueing delay of a call beside uploads of its own host and of others, behind FIFO, DRR, the
 //! isolated queue and shortest queue first.
 //!
-//! The scenario is [`crate::experiments::sparse::scenario`]. Beside what is simulated stands what
-//! Linux's CAKE and FQ-CoDel gave with the TCP of a kernel; the sentences ask for no more than a
-//! tenth above CAKE.
+//! The scenario is [`crate::experiments::sparse::scenario`]. The results are compared with those of
+//! Linux's CAKE and FQ-CoDel with kernel TCP; the checks allow at most a tenth above CAKE.
 
 mod report;
 pub mod scenario;
@@ -20,22 +19,22 @@ use crate::measure::goodput::Loss;
 use crate::progress::Progress;
 use scenario::{Outcome, Queueing, Setup};
 
-/// What `sim reproduce sparse` runs.
+/// The experiment `sim reproduce sparse`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sparse",
-    about: "a call beside uploads: what sparse flows and hosts wait for behind each queue",
+    about: "a call beside uploads: latency of sparse flows and hosts behind each queue",
     run,
 };
 
 const MEASURED: Nanos = Nanos::from_secs(30);
 
-/// Medians, 95th and 99th percentiles in milliseconds.
+/// Median, 95th and 99th percentile in milliseconds.
 type Quantiles = [f64; 3];
 
-/// Thousandths of all packets.
+/// Quantiles in thousandths.
 const QUANTILES: [u32; 3] = [500, 950, 990];
 
-/// What stands beside the call.
+/// Traffic beside the call.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     name: &'static str,
@@ -45,16 +44,16 @@ struct Load {
     round_trip: Nanos,
     cake: Option<Quantiles>,
     fq_codel: Option<Quantiles>,
-    /// What the call may wait behind a queue that is to protect it.
+    /// Maximum delay of the call behind a queue that should protect it.
     wanted: Wanted,
 }
 
-/// A limit of the three quantiles.
+/// A limit for the three quantiles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Wanted {
     /// A tenth above these, which are CAKE's.
     NearCake(Quantiles),
-    /// Limit of the 99th percentile, in the longest packets.
+    /// Limit of the 99th percentile, in longest packets.
     Packets(u32),
 }
 
@@ -93,7 +92,7 @@ const LOADS: [Load; 9] = [
     load("8 uploads of its host", 1, 8, 0, Wanted::Packets(2)),
     load("4 other hosts", 10, 0, 4, Wanted::NearCake([0.69, 1.87, 2.34])),
     load("12 other hosts", 10, 0, 12, Wanted::NearCake(CAKE_12_HOSTS)),
-    // For 30 hosts CAKE was not measured: the wait of a sparse host must not grow with the number
+    // CAKE was not measured with 30 hosts: the delay of a sparse host must not grow with the number
     // of others.
     load("30 other hosts", 10, 0, 30, Wanted::NearCake(CAKE_12_HOSTS)).without_cake(),
     load("8 uploads of its host, 3 other hosts", 10, 8, 3, Wanted::Packets(2)),
@@ -105,9 +104,9 @@ const LOADS: [Load; 9] = [
 struct Row {
     name: &'static str,
     queueing: Queueing,
-    /// Whether hosts are its flows or stand above them.
+    /// True if hosts are its flows or are scheduled above them.
     has_hosts: bool,
-    /// Whether it is to protect the call.
+    /// True if it should protect the call.
     protects: bool,
 }
 
@@ -134,29 +133,29 @@ const ROWS: [Row; 5] = [
     },
 ];
 
-/// All runs of one load behind one queue.
+/// All runs with one load and one queue.
 #[derive(Clone, Debug)]
 struct Measured {
     load: Load,
     row: Row,
-    /// Of the packets of all runs.
+    /// Quantiles over the packets of all runs.
     added: Quantiles,
     loss: Loss,
-    /// Mbit/s of all uploads, the mean of the runs.
+    /// Mbit/s of all uploads, as the mean of the runs.
     goodput: f64,
-    /// The least and the most of an upload's bytes in any run, by the mean of those with as much
-    /// to get.
+    /// Minimum and maximum bytes of an upload in any run, relative to the mean of those with an
+    /// equal share.
     evenness: [f64; 2],
     balanced: bool,
 }
 
 impl Measured {
-    /// Whether the call waits no longer than is wanted.
+    /// Returns true if the call's delay is within its limit.
     fn is_near(&self) -> bool {
         self.worst() <= 1.0
     }
 
-    /// The largest part of what is wanted that a quantile is.
+    /// Returns the maximum ratio of a quantile to its limit.
     fn worst(&self) -> f64 {
         match self.load.wanted {
             Wanted::NearCake(cake) => {
@@ -170,7 +169,7 @@ impl Measured {
     }
 }
 
-/// How long the longest packet is on the line.
+/// Returns the transmission time of the longest packet.
 fn packet_millis(megabits: u32) -> f64 {
     f64::from((scenario::MTU + scenario::HEADER) * 8) / f64::from(megabits) / 1_000.0
 }
@@ -178,7 +177,7 @@ fn packet_millis(megabits: u32) -> f64 {
 fn run(seeds: u32, progress: &Progress) -> Report {
     let cells = LOADS.len() * ROWS.len() + shortest::LOADS.len() * shortest::ROWS.len();
     progress.expect(cells as u64 * u64::from(seeds));
-    // Side by side: no run knows of another.
+    // Runs are independent of each other.
     thread::scope(|scope| {
         let begin = |loads: &[Load], rows: &[Row]| -> Vec<_> {
             let cells = loads.iter().flat_map(|&load| rows.iter().map(move |&row| (load, row)));
@@ -223,8 +222,8 @@ fn measure(load: Load, row: Row, seeds: u32, progress: &Progress) -> Measured {
     }
 }
 
-/// The least and the most that an upload had of its part: of the line if flows share it, of its
-/// host's if hosts do. Hosts with a call have as many parts as others.
+/// Returns the minimum and maximum of an upload relative to its share: of the link if flows share
+/// it, of its host if hosts do. Hosts with a call have shares equal to others.
 fn evenness(load: Load, row: Row, outcomes: &[Outcome]) -> [f64; 2] {
     let hosts = f64::from(load.others) + if load.own > 0 { 1.0 } else { 0.0 };
     let parts = outcomes.iter().flat_map(|run| {
@@ -261,7 +260,7 @@ mod tests {
         assert!(!measured(LOADS[3], [0.0, 0.0, 24.3]).is_near());
     }
 
-    /// By hand: two hosts, one with two uploads, share equally.
+    /// Calculated manually: two hosts, one with two uploads, share equally.
     #[test]
     fn parts_are_those_of_hosts_where_there_are_any() {
         let outcome = Outcome {

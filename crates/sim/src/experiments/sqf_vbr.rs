@@ -1,9 +1,8 @@
-//! The test-bed of SQF-VBR §V for as long as the paper ran it: a video above its share beside
-//! downloads.
+//! Test-bed of SQF-VBR §V for the paper's duration: a video above its share beside downloads.
 //!
-//! The paper's Fig. 6 says that the video loses next to nothing behind SQF. Here some runs show
-//! this, and in others the video loses most of its packets for good: two stable states. The
-//! scenario is [`crate::experiments::sqf_vbr::scenario`].
+//! In the paper's Fig. 6 the video loses next to nothing behind SQF. Here this is so in some runs,
+//! and in others the video permanently loses most of its packets: two stable states. The scenario
+//! is [`crate::experiments::sqf_vbr::scenario`].
 
 pub mod scenario;
 
@@ -18,7 +17,7 @@ use crate::plot::{Column, TextTable, fixed, percent};
 use crate::progress::Progress;
 use scenario::{Outcome, Setup};
 
-/// What `sim reproduce sqf-vbr` runs.
+/// The experiment `sim reproduce sqf-vbr`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-vbr",
     about: "SQF-VBR §V: loss of a video and its sound beside n downloads, with the options of SQF",
@@ -29,14 +28,14 @@ const QUEUES: [Discipline; 4] =
     [Discipline::Sqf, Discipline::SqfFloor, Discipline::SqfFlush, Discipline::SqfFloorFlush];
 const DOWNLOADS: [u8; 3] = [5, 10, 20];
 const ROUND_TRIPS: [Nanos; 2] = [Nanos::from_millis(1), Nanos::from_millis(10)];
-/// As in the paper.
+/// Duration of a run, as in the paper.
 const DURATION: Nanos = Nanos::from_secs(600);
-/// A video that loses more has lost its preference for long.
+/// A video that loses more has lost its preference for a long time.
 const LOCKED: f64 = 0.2;
-/// What it loses at most with flushes, in any run.
+/// Maximum loss with flushes in any run.
 const CURED: f64 = 0.1;
 
-/// A line of the table.
+/// A row of the table.
 struct Row {
     queue: Discipline,
     round_trip: Nanos,
@@ -54,7 +53,7 @@ impl Row {
     }
 }
 
-/// The least, the mean and the most.
+/// Returns minimum, mean and maximum.
 fn spread(values: impl Iterator<Item = f64>) -> [f64; 3] {
     let values: Vec<f64> = values.collect();
     let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
@@ -70,7 +69,7 @@ fn run(seeds: u32, progress: &Progress) -> Report {
         }
     }
     progress.expect(cells.len() as u64 * u64::from(seeds));
-    // Side by side: no run knows of another.
+    // Runs are independent of each other.
     let rows: Vec<Row> = thread::scope(|scope| {
         let row = |(queue, round_trip, downloads)| {
             scope.spawn(move || measure(queue, round_trip, downloads, seeds, progress))

@@ -1,8 +1,8 @@
 //! SQF inside users: fair queueing between users and shortest queue first among the flows of each.
 //!
-//! What SQF-VBR leaves to future work. SQF alone prefers the user that
-//! splits its traffic, fair queueing alone cuts down a video that asks for more than an equal part
-//! of its user's share; one above the other does neither. The scenario is
+//! SQF-VBR leaves this to future work. SQF alone prefers a user that splits its traffic, and fair
+//! queueing alone drops part of a video that requires more than an equal part of its user's share;
+//! the two levels together do neither. The scenario is
 //! [`crate::experiments::users_sqf::scenario`], the bound is derived in `docs/proofs/queues.md`.
 
 mod report;
@@ -21,7 +21,7 @@ use crate::measure::goodput::Loss;
 use crate::progress::Progress;
 use scenario::{DELAY, MTU, Outcome, RATE, Setup, USERS, VOICE};
 
-/// What `sim reproduce users-sqf` runs.
+/// The experiment `sim reproduce users-sqf`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "users-sqf",
     about: "SQF inside users: a user's video beside its own transfers, and users beside each other",
@@ -36,7 +36,7 @@ struct Row {
     inside: UserFlows,
 }
 
-/// `k`: one of `k` bytes is the floor's.
+/// `k`: the floor gets one of `k` bytes.
 const FLOOR: u32 = 8;
 
 const ROWS: [Row; 8] = [
@@ -58,7 +58,7 @@ const ROWS: [Row; 8] = [
     },
 ];
 
-/// Transfers of user B: not split, and split.
+/// Number of transfers of user B: not split, and split.
 const BULK_OF_B: [u32; 2] = [1, 8];
 
 impl Row {
@@ -70,13 +70,13 @@ impl Row {
         matches!(self.inside, UserFlows::Sqf | UserFlows::SqfWithFloor(_))
     }
 
-    /// The longest time of a packet of the call, end to end; `None` where nothing bounds it. The
-    /// sum of
+    /// Returns the maximum end-to-end delay of a packet of the call; `None` if there is no bound.
+    /// The sum of
     ///
-    /// - what the user of the call may be behind its share;
+    /// - the maximum lag of the call's user behind its share;
     /// - a packet of this user on the wire;
-    /// - with a floor, packets of the floor in a row, less than `L + L/(k − 1)` bytes;
-    /// - the bits of the packet itself.
+    /// - with a floor, consecutive packets of the floor, less than `L + L/(k − 1)` bytes;
+    /// - the transmission time of the packet itself.
     fn bound(self) -> Option<Nanos> {
         if !self.prefers_short() {
             return None;
@@ -94,19 +94,20 @@ impl Row {
     }
 }
 
-/// What the runs of one row showed, with a number of transfers of user B.
+/// Results of one row with a number of transfers of user B.
 #[derive(Clone, Debug)]
 struct Measured {
     row: Row,
     bulk_of_b: u32,
-    /// User A's part of the line, over the runs; and the furthest from a half in any of them.
+    /// User A's share of the link, over the runs; and its maximum difference from one half in any
+    /// run.
     share: Estimate,
     off_half: f64,
-    /// The least and the most that user B had of the line in any run.
+    /// Minimum and maximum share of user B in any run.
     of_b: [f64; 2],
     video: Stream,
     call: Stream,
-    /// Of user A's transfers, in Mbit/s, over the runs.
+    /// Goodput of user A's transfers in Mbit/s, over the runs.
     bulk: Estimate,
     balanced: bool,
 }
@@ -116,7 +117,7 @@ struct Measured {
 struct Stream {
     delays: Delays,
     loss: Loss,
-    /// The largest part lost in any run.
+    /// Maximum loss ratio in any run.
     worst_loss: f64,
 }
 
@@ -140,7 +141,7 @@ impl Stream {
 
 fn run(seeds: u32, progress: &Progress) -> Report {
     progress.expect((ROWS.len() * BULK_OF_B.len()) as u64 * u64::from(seeds));
-    // Side by side: no run knows of another.
+    // Runs are independent of each other.
     let measured: Vec<Measured> = thread::scope(|scope| {
         let runs: Vec<_> = ROWS
             .into_iter()
@@ -184,10 +185,11 @@ fn measure(row: Row, bulk_of_b: u32, seeds: u32, progress: &Progress) -> Measure
 mod tests {
     use super::*;
 
-    /// By hand, in bytes of the line: DRR over two users with quanta of 1,500 is behind by 2,999 +
-    /// 1,499 + 1,500 at most; a packet of 1,500 at half the line is 3,000; the packet itself 200.
-    /// SQF over all flows waits for one packet; with a floor of an eighth for another and 1,499 /
-    /// 7.
+    /// Calculated manually, in bytes of the link: the lag of DRR over two users with quanta of
+    /// 1,500 is at most 2,999 + 1,499 + 1,500; a packet of 1,500 at half the rate counts as 3,000;
+    /// the packet itself is
+    /// 200. SQF over all flows waits for one packet; with a floor of an eighth for another and
+    ///      1,499 / 7.
     #[test]
     fn the_bound_is_that_of_the_levels() {
         let bound = |name: &str| {

@@ -1,19 +1,19 @@
-//! The only file that knows smoltcp's device trait: a packet and a list of packets for a network
-//! card.
+//! Implementation of smoltcp's device trait, used by this file only: one incoming packet and a list
+//! of outgoing ones.
 
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 
-/// The packet to be read next and the packets that want to leave. Never full: whether a packet
-/// finds room is decided by the queue at the line, packet by packet. (A device that says "full"
-/// starves all but the first socket, because smoltcp's egress begins at socket 0 each time.)
+/// The packet to process next and the outgoing packets. Never full: the queue at the link decides
+/// which packets are dropped. (A device that reports "full" starves all but the first socket,
+/// because smoltcp's egress begins at socket 0 each time.)
 #[derive(Debug, Default)]
 pub(super) struct Wire {
     pub(super) arrived: Option<Vec<u8>>,
     pub(super) sent: Vec<Vec<u8>>,
 }
 
-/// Bytes of the longest IP packet a host sends.
+/// Length of the longest IP packet that a host sends, in bytes.
 pub(super) const MTU: usize = 1_500;
 
 impl Device for Wire {

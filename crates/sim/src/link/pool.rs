@@ -1,22 +1,22 @@
-//! The buffers of a queue: the number of a buffer is the handle of the packet in it.
+//! Packet buffers of a queue: the number of a buffer is the handle of its packet.
 
-/// Buffers for a fixed number of packets `P`.
+/// A fixed number of buffers for packets `P`.
 #[derive(Clone, Debug)]
 pub struct Pool<P = Vec<u8>> {
     buffers: Vec<Option<P>>,
-    /// The numbers of the empty buffers, and only those; the last is used next.
+    /// Numbers of exactly the empty buffers; the last is used next.
     empty: Vec<u32>,
 }
 
 impl<P> Pool<P> {
-    /// `buffers` empty buffers.
+    /// Creates `buffers` empty buffers.
     #[must_use]
     pub fn new(buffers: u32) -> Self {
         let none = core::iter::repeat_with(|| None);
         Self { buffers: none.take(buffers as usize).collect(), empty: (0..buffers).rev().collect() }
     }
 
-    /// Puts a packet into an empty buffer and returns its number; hands the packet back if there is
+    /// Stores a packet in an empty buffer and returns its number; returns the packet if there is
     /// none.
     pub fn put(&mut self, packet: P) -> Result<u32, P> {
         let Some(handle) = self.empty.pop() else { return Err(packet) };
@@ -24,20 +24,20 @@ impl<P> Pool<P> {
         Ok(handle)
     }
 
-    /// The packet in a buffer; `None` if it is empty or does not exist.
+    /// Returns the packet in a buffer; `None` if it is empty or does not exist.
     #[must_use]
     pub fn get(&self, handle: u32) -> Option<&P> {
         self.buffers.get(handle as usize)?.as_ref()
     }
 
-    /// Takes the packet out of a buffer; `None` if it is empty or does not exist.
+    /// Removes and returns the packet in a buffer; `None` if it is empty or does not exist.
     pub fn take(&mut self, handle: u32) -> Option<P> {
         let packet = self.buffers.get_mut(handle as usize)?.take()?;
         self.empty.push(handle);
         Some(packet)
     }
 
-    /// Buffers that hold a packet.
+    /// Returns the number of buffers in use.
     #[must_use]
     pub fn held(&self) -> usize {
         self.buffers.len() - self.empty.len()

@@ -1,4 +1,4 @@
-//! Delays and their quantiles, exact to the nanosecond.
+//! Delays with exact quantiles.
 
 use freeboard::sched_core::Nanos;
 
@@ -10,12 +10,12 @@ pub struct Delays {
     samples: Vec<Nanos>,
 }
 
-/// A [`Delays`] in six numbers. Each but the mean is the delay of an actual packet.
+/// Summary of a [`Delays`]. Each value but the mean is the delay of an actual packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Number of samples, at least 1.
     pub count: usize,
-    /// The smallest.
+    /// The minimum.
     pub min: Nanos,
     /// The arithmetic mean, rounded down.
     pub mean: Nanos,
@@ -23,12 +23,12 @@ pub struct Summary {
     pub p50: Nanos,
     /// The 99th percentile.
     pub p99: Nanos,
-    /// The largest.
+    /// The maximum.
     pub max: Nanos,
 }
 
 impl Delays {
-    /// No samples yet.
+    /// Creates an empty collection.
     #[must_use]
     pub const fn new() -> Self {
         Self { samples: Vec::new() }
@@ -39,26 +39,26 @@ impl Delays {
         self.samples.push(delay);
     }
 
-    /// Number of samples.
+    /// Returns the number of samples.
     #[must_use]
     pub fn len(&self) -> usize {
         self.samples.len()
     }
 
-    /// Whether nothing was recorded.
+    /// Returns true if there are no samples.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.samples.is_empty()
     }
 
-    /// The samples in the order they were recorded.
+    /// Returns the samples in the order in which they were recorded.
     #[must_use]
     pub fn samples(&self) -> &[Nanos] {
         &self.samples
     }
 
-    /// Minimum, mean, median, 99th percentile and maximum; `None` without samples.
-    /// Sorts a copy: O(n log n).
+    /// Returns minimum, mean, median, 99th percentile and maximum; `None` without samples. Sorts a
+    /// copy: O(n log n).
     #[must_use]
     pub fn summary(&self) -> Option<Summary> {
         let sorted = self.sorted();
@@ -67,7 +67,7 @@ impl Delays {
         Some(Summary {
             count: sorted.len(),
             min,
-            // A mean of u64 values is one.
+            // The mean of u64 values fits in u64.
             mean: Nanos((total / sorted.len() as u128) as u64),
             p50: nearest_rank(&sorted, 500)?,
             p99: nearest_rank(&sorted, 990)?,
@@ -75,20 +75,19 @@ impl Delays {
         })
     }
 
-    /// The standard deviation in nanoseconds, of the samples themselves (their number is the
-    /// divisor); `None` without samples.
+    /// Returns the population standard deviation in nanoseconds; `None` without samples.
     #[must_use]
     pub fn deviation(&self) -> Option<f64> {
         let count = self.samples.len() as f64;
         let sum: u128 = self.samples.iter().map(|delay| u128::from(delay.0)).sum();
-        // Around the mean, so that nothing large cancels.
+        // Relative to the mean, to avoid cancellation.
         let mean = (count > 0.0).then(|| sum as f64 / count)?;
         let from_mean = self.samples.iter().map(|delay| delay.0 as f64 - mean);
         Some(libm::sqrt(from_mean.map(|by| by * by).sum::<f64>() / count))
     }
 
-    /// The smallest sample that is not exceeded by `per_mille` thousandths of all (nearest rank):
-    /// 500 is the median, 0 the minimum, 1000 and above the maximum. `None` without samples.
+    /// Returns the `per_mille` quantile by nearest rank: 500 is the median, 0 the minimum, 1000 and
+    /// above the maximum. `None` without samples.
     #[must_use]
     pub fn quantile(&self, per_mille: u32) -> Option<Nanos> {
         nearest_rank(&self.sorted(), per_mille)
@@ -114,7 +113,7 @@ impl FromIterator<Nanos> for Delays {
 }
 
 fn nearest_rank(sorted: &[Nanos], per_mille: u32) -> Option<Nanos> {
-    // Rank ⌈q·n⌉ counts from 1; q = 0 means the first all the same.
+    // Rank ⌈q·n⌉ counts from 1; q = 0 also means the first.
     let rank = (sorted.len() as u128 * u128::from(per_mille.min(1_000))).div_ceil(1_000) as usize;
     sorted.get(rank.saturating_sub(1)).copied()
 }

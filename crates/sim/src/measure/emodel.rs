@@ -1,20 +1,20 @@
-//! What a caller hears: the E-model of ITU-T G.107 in its short form.
+//! Call quality by the E-model of ITU-T G.107 in its short form.
 //!
-//! R = 93.2 − I_d − I_e,eff: 93.2 for a perfect line, less what delay costs (I_d, the fit of Cole
-//! and Rosenbluth 2001) and what the codec and loss cost (I_e,eff, G.107 §3.5). R above 80 is good,
-//! 70–80 fair, 60–70 poor, below that bad. All arithmetic is the four basic operations on floats,
-//! the same bits on every platform.
+//! R = 93.2 − I_d − I_e,eff: 93.2 for a perfect connection, less the impairments by delay (I_d, the
+//! fit of Cole and Rosenbluth 2001) and by codec and loss (I_e,eff, G.107 §3.5). R above 80 is
+//! good, 70–80 fair, 60–70 poor, below that bad. Only the four basic operations on floats are used,
+//! so results are bit-identical on every platform.
 
 use freeboard::sched_core::Nanos;
 
 use super::goodput::Loss;
 
-/// What a codec costs without loss, and how well it takes loss.
+/// Quality parameters of a codec.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Codec {
-    /// Equipment impairment factor I_e: what remains of R is lost even without loss.
+    /// Equipment impairment factor I_e: the reduction of R without loss.
     pub impairment: f64,
-    /// Packet-loss robustness factor Bpl: the loss in percent that costs half of the rest.
+    /// Packet-loss robustness factor Bpl: the loss in percent that costs half of the remaining R.
     pub robustness: f64,
     /// Time from the first sound of a packet to its sending.
     pub packetisation: Nanos,
@@ -29,19 +29,19 @@ impl Codec {
     /// G.729A with voice-activity detection.
     pub const G729A: Self = Self { impairment: 11.0, robustness: 19.0, ..Self::G711 };
 
-    /// The transmission rating R for a mouth-to-ear delay and random loss in [0, 1].
+    /// Returns the transmission rating R for a mouth-to-ear delay and random loss in [0, 1].
     #[must_use]
     pub fn r_factor(&self, delay: Nanos, loss: f64) -> f64 {
         let ms = delay.0 as f64 / 1e6;
         let percent = loss.clamp(0.0, 1.0) * 100.0;
         let delay_impairment = 0.024 * ms + 0.11 * (ms - 177.3).max(0.0);
-        // BurstR = 1: losses are taken as independent.
+        // BurstR = 1: losses are assumed independent.
         let loss_impairment = (95.0 - self.impairment) * percent / (percent + self.robustness);
         93.2 - delay_impairment - self.impairment - loss_impairment
     }
 }
 
-/// The mean opinion score for a rating R, from 1 (bad) to 4.5 (G.107 annex B).
+/// Returns the mean opinion score for a rating R, from 1 (bad) to 4.5 (G.107 annex B).
 #[must_use]
 pub fn mos(r: f64) -> f64 {
     if r <= 0.0 {
@@ -49,42 +49,42 @@ pub fn mos(r: f64) -> f64 {
     } else if r >= 100.0 {
         4.5
     } else {
-        // Between R = 0 and 6.5 the cubic dips below 1, the least score there is.
+        // Between R = 0 and 6.5 the cubic is below 1, the lowest score.
         (1.0 + 0.035 * r + r * (r - 60.0) * (100.0 - r) * 7e-6).max(1.0)
     }
 }
 
-/// One direction of a call, as its receiver judges it.
+/// Quality of one direction of a call at its receiver.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Call {
-    /// From mouth to ear: packetisation, network and jitter buffer.
+    /// Mouth-to-ear delay: packetization, network and jitter buffer.
     pub delay: Nanos,
     /// Packets sent, and those that did not arrive in time to be played.
     pub loss: Loss,
-    /// Packets of the lost that did arrive, but late.
+    /// Lost packets that did arrive, but late.
     pub late: u64,
-    /// The rating of the E-model.
+    /// R factor of the E-model.
     pub r: f64,
     /// The mean opinion score.
     pub mos: f64,
 }
 
-/// How long the receiver holds packets back so that most of them can be played in time.
+/// Depth of the receiver's jitter buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JitterBuffer {
-    /// Everything is played this long after the fastest packet of the call would have been.
+    /// Playout at a fixed time after that of the fastest packet of the call.
     Fixed(Nanos),
-    /// The depth, among all, that gives this call the best rating: what a perfect adaptive buffer
-    /// would reach. An upper bound, and the kindest to the scheduler under test.
+    /// The depth with the best rating for this call: an ideal adaptive buffer. An upper bound, most
+    /// favourable to the scheduler under test.
     Best,
 }
 
 impl Call {
-    /// Judges a call from the one-way delay of each packet sent, `None` for one that was lost.
+    /// Rates a call from the one-way delay of each packet sent, `None` for a lost one.
     ///
-    /// Whatever is not there by its time to be played counts as lost. A call of which nothing
-    /// arrived has no delay, loss 1 and the lowest rating: the formula, made for calls that go on,
-    /// would leave some. `None` if nothing was sent.
+    /// Packets that arrive after their playout time count as lost. If nothing arrived, the call has
+    /// no delay, loss 1 and the lowest rating; the formula, made for calls that go on, would give
+    /// more. `None` if nothing was sent.
     #[must_use]
     pub fn judge(packets: &[Option<Nanos>], buffer: JitterBuffer, codec: Codec) -> Option<Self> {
         let mut arrived: Vec<Nanos> = packets.iter().copied().flatten().collect();
@@ -106,7 +106,7 @@ impl Call {
                 Some(rate(deadline, arrived.partition_point(|&delay| delay <= deadline)))
             }
             // Between two arrivals a longer wait only adds delay: the best deadline is an arrival.
-            // The first of equals wins, so that ties do not depend on the order of the search.
+            // The first of equals wins, so that ties do not depend on the search order.
             JitterBuffer::Best => (1..=arrived.len())
                 .filter(|&in_time| arrived.get(in_time) != arrived.get(in_time - 1))
                 .map(|in_time| rate(arrived[in_time - 1], in_time))
@@ -149,7 +149,7 @@ mod tests {
     }
 
     /// Ten packets: fastest 30 ms, one late by 50 ms, one lost. With 60 ms of buffer all that
-    /// arrived is played after 30 + 60 + 20 ms; with 40 ms two of ten are missing.
+    /// arrived are played after 30 + 60 + 20 ms; with 40 ms two of ten are missing.
     #[test]
     fn a_late_packet_counts_as_lost() {
         let ms = Nanos::from_millis;
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(shallow.mos, mos(Codec::G711.r_factor(ms(90), 0.2)));
     }
 
-    /// The best of a thousand fixed depths is never better than `Best`, and one is as good.
+    /// No fixed depth among a thousand is better than `Best`, and one equals it.
     #[test]
     fn the_best_buffer_is_the_best_of_all_fixed_ones() {
         let mut stream = conformance::rng::Streams::new(5).stream("calls");

@@ -1,17 +1,17 @@
-//! A mean over independent runs, and how far it can be trusted.
+//! Means over independent runs and their confidence intervals.
 
-/// The mean of a quantity over runs with different seeds.
+/// Mean of a quantity over runs with different seeds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The arithmetic mean.
     pub mean: f64,
-    /// Half the width of the 95 % confidence interval around it, by Student's distribution; `None`
-    /// of one run, which says nothing about others.
+    /// Half the width of the 95 % confidence interval by Student's distribution; `None` for a
+    /// single run.
     pub margin: Option<f64>,
 }
 
 impl Estimate {
-    /// The estimate from one value of each run; `None` without runs.
+    /// Estimates from one value of each run; `None` without runs.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         let count = values.len();
@@ -25,14 +25,14 @@ impl Estimate {
     }
 }
 
-/// The arithmetic mean; `None` without values.
+/// Returns the arithmetic mean; `None` without values.
 #[must_use]
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The 97.5 % quantile of Student's distribution for 1, 2, … 30 degrees of freedom. Above it falls
-/// from 2.042 to 1.960; the last is taken for all, which errs towards a wider interval.
+/// The 97.5 % quantile of Student's distribution for 1, 2, … 30 degrees of freedom. Above 30 it
+/// falls from 2.042 to 1.960; the last is used for all, which errs towards a wider interval.
 const STUDENT: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
@@ -44,8 +44,8 @@ mod tests {
     use super::*;
     use conformance::rng::Streams;
 
-    /// By hand: mean 4, variance (9 + 1 + 4 + 4) / 3 = 6, standard error √(6/4), 3 degrees of
-    /// freedom.
+    /// Calculated manually: mean 4, variance (9 + 1 + 4 + 4) / 3 = 6, standard error √(6/4), 3
+    /// degrees of freedom.
     #[test]
     fn an_interval_is_students() {
         let estimate = Estimate::of(&[1.0, 3.0, 6.0, 6.0]).unwrap();
@@ -55,8 +55,8 @@ mod tests {
         assert_eq!(Estimate::of(&[]), None);
     }
 
-    /// Of many intervals from ten values each, about 95 in 100 hold the true mean. The sum of
-    /// twelve uniform numbers is near enough to normal; 10,000 intervals have a standard error of
+    /// Of many intervals from ten values each, about 95 in 100 contain the true mean. The sum of
+    /// twelve uniform numbers is close enough to normal; 10,000 intervals have a standard error of
     /// 0.22 %.
     #[test]
     fn an_interval_holds_the_mean_nineteen_times_in_twenty() {

@@ -1,8 +1,8 @@
-//! How much arrived, how much did not, and how evenly it was shared.
+//! Goodput, loss and fairness.
 
 use freeboard::sched_core::Nanos;
 
-/// Bytes delivered within a window of time, for a rate that leaves warm-up and drain out.
+/// Counter of bytes delivered within a window of time, for a rate without warm-up and drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Goodput {
     from: Nanos,
@@ -11,26 +11,26 @@ pub struct Goodput {
 }
 
 impl Goodput {
-    /// Counts what arrives in `[from, to)`.
+    /// Creates a counter for arrivals in `[from, to)`.
     #[must_use]
     pub const fn over(from: Nanos, to: Nanos) -> Self {
         Self { from, to, bytes: 0 }
     }
 
-    /// `bytes` of useful data arrived at `at`.
+    /// Records the arrival of `bytes` of useful data at `at`.
     pub fn record(&mut self, at: Nanos, bytes: u64) {
         if self.from <= at && at < self.to {
             self.bytes += bytes;
         }
     }
 
-    /// Bytes counted.
+    /// Returns the bytes counted.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The mean rate over the whole window, rounded down; 0 for an empty window.
+    /// Returns the mean rate over the whole window, rounded down; 0 for an empty window.
     #[must_use]
     pub fn bits_per_second(&self) -> u64 {
         let bits = u128::from(self.bytes) * 8 * 1_000_000_000;
@@ -44,22 +44,21 @@ impl Goodput {
 pub struct Loss {
     /// Packets sent.
     pub sent: u64,
-    /// Packets of these that were lost.
+    /// Number of these that were lost.
     pub lost: u64,
 }
 
 impl Loss {
-    /// The lost part in [0, 1]; 0 if nothing was sent.
+    /// Returns the fraction lost, in [0, 1]; 0 if nothing was sent.
     #[must_use]
     pub fn ratio(&self) -> f64 {
         if self.sent == 0 { 0.0 } else { self.lost as f64 / self.sent as f64 }
     }
 }
 
-/// Jain's fairness index (Jain, Chiu and Hawe 1984): (Σy)² / (n·Σy²).
+/// Returns Jain's fairness index (Jain, Chiu and Hawe 1984): (Σy)² / (n·Σy²).
 ///
-/// 1 if all are equal, 1/n if one has everything. `None` without shares or if all are zero: nothing
-/// was shared, fairly or not.
+/// 1 if all shares are equal, 1/n if one has everything. `None` without shares or if all are zero.
 #[must_use]
 pub fn jain(shares: &[u64]) -> Option<f64> {
     // Shares are bytes or bits per second, below 2^53, so each is exact as a float.

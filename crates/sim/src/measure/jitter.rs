@@ -1,8 +1,8 @@
-//! How unevenly packets arrive: the two standard answers.
+//! Interarrival jitter (RFC 3550) and one-way delay variation (RFC 3393).
 
 use freeboard::sched_core::Nanos;
 
-/// Interarrival jitter of RFC 3550 §6.4.1: a running mean, with gain 1/16, of the absolute
+/// Interarrival jitter of RFC 3550 §6.4.1: a moving average, with gain 1/16, of the absolute
 /// difference in transit time between packets in order of arrival.
 ///
 /// Computed as in §A.8, in integers with four fraction bits, but in nanoseconds instead of units of
@@ -15,11 +15,11 @@ pub struct Jitter {
 }
 
 impl Jitter {
-    /// A packet sent at `sent` arrived at `received`. Call in order of arrival.
+    /// Records a packet sent at `sent` that arrived at `received`. Call in order of arrival.
     pub fn record(&mut self, sent: Nanos, received: Nanos) {
         let transit = i128::from(received.0) - i128::from(sent.0);
         if let Some(last) = self.last_transit.replace(transit) {
-            // Bounded so that sixteen of them fit: a jitter above 36 years is one of 36 years.
+            // Clamped so that sixteen of them fit: a jitter above 36 years counts as 36 years.
             let difference = u64::try_from((transit - last).unsigned_abs()).unwrap_or(u64::MAX);
             // J += (|D| − J) / 16, times 16, and rounded: 16J += |D| − (16J + 8) / 16.
             let forgotten = (self.sixteenths + 8) >> 4;
@@ -27,15 +27,15 @@ impl Jitter {
         }
     }
 
-    /// The jitter after the packets so far.
+    /// Returns the jitter after the packets so far.
     #[must_use]
     pub const fn value(&self) -> Nanos {
         Nanos(self.sixteenths >> 4)
     }
 }
 
-/// One-way delay variation of RFC 3393, with its usual selection (§2.6): consecutive packets, by
-/// the sequence number of the sender. A pair of which one is lost has no variation.
+/// One-way delay variation of RFC 3393, with its usual selection (§2.6): consecutive packets by the
+/// sender's sequence number. A pair with a lost packet has no variation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DelayVariation {
     /// Sequence number and one-way delay of the last packet recorded.
@@ -44,8 +44,8 @@ pub struct DelayVariation {
 }
 
 impl DelayVariation {
-    /// Packet number `sequence` was sent at `sent` and arrived at `received`. Call in order of
-    /// sequence numbers, without the lost ones.
+    /// Records packet number `sequence`, sent at `sent`, that arrived at `received`. Call in order
+    /// of sequence numbers, without the lost ones.
     pub fn record(&mut self, sequence: u64, sent: Nanos, received: Nanos) {
         let delay = i128::from(received.0) - i128::from(sent.0);
         if let Some((before, last)) = self.last.replace((sequence, delay))
@@ -56,14 +56,14 @@ impl DelayVariation {
         }
     }
 
-    /// Each packet's delay less that of the packet before it, in nanoseconds; negative if it was
-    /// faster.
+    /// Returns each packet's delay minus that of the packet before it, in nanoseconds; negative if
+    /// it was faster.
     #[must_use]
     pub fn differences(&self) -> &[i64] {
         &self.differences
     }
 
-    /// The sizes of the differences, for quantiles.
+    /// Returns the absolute values of the differences, for quantiles.
     #[must_use]
     pub fn magnitudes(&self) -> super::delay::Delays {
         self.differences.iter().map(|difference| Nanos(difference.unsigned_abs())).collect()
@@ -74,9 +74,9 @@ impl DelayVariation {
 mod tests {
     use super::*;
 
-    /// Goal: the integer recurrence is that of RFC 3550 §A.8, its rounding included. Method: worked
-    /// by hand. Transits 0, 1544, 0: 16J is 1544, then 1544 + 1544 − (1544 + 8) / 16 = 2991, which
-    /// is just below 187 · 16.
+    /// Goal: the integer recurrence follows RFC 3550 §A.8, including its rounding. Method:
+    /// calculated manually. Transits 0, 1544, 0: 16J is 1544, then 1544 + 1544 − (1544 + 8) / 16 =
+    /// 2991, which is just below 187 · 16.
     #[test]
     fn jitter_follows_the_recurrence_of_rfc_3550() {
         let mut jitter = Jitter::default();
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(jitter.value(), Nanos(186));
     }
 
-    /// A difference of D on every packet has jitter D: the fixed point of the recurrence.
+    /// A difference of D on every packet gives jitter D: the fixed point of the recurrence.
     #[test]
     fn jitter_settles_at_a_steady_difference() {
         let mut jitter = Jitter::default();

@@ -1,14 +1,14 @@
-//! Axes: a range that ends on round numbers, and the numbers written beside it.
+//! Axes with round numbers at both ends, and their tick labels.
 
-/// How values are spread along an axis.
+/// Scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scale {
     Linear,
-    /// Equal ratios are equally far apart. Values of zero and below have no place on it.
+    /// Equal ratios are equally far apart. Values of zero and below cannot be shown.
     Log,
 }
 
-/// An axis over `low..=high`, with the ticks in between.
+/// An axis over `low..=high`, with its ticks.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Axis {
     scale: Scale,
@@ -20,13 +20,13 @@ pub(super) struct Axis {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tick {
     pub(super) value: f64,
-    /// Empty for a line between the labelled ones.
+    /// Empty for a grid line between the labelled ones.
     pub(super) label: String,
 }
 
 impl Axis {
-    /// The axis for these values, with about `wanted` labelled ticks. Ends are round numbers at or
-    /// beyond the outermost values; without values it is 0..1 (or 1..10).
+    /// Creates the axis for these values, with about `wanted` labelled ticks. The ends are round
+    /// numbers at or beyond the outermost values; without values it is 0..1 (or 1..10).
     pub(super) fn over(scale: Scale, values: impl Iterator<Item = f64>, wanted: u32) -> Self {
         let shown = values.filter(|&value| scale.shows(value));
         let range = shown.fold(None, |range: Option<(f64, f64)>, value| {
@@ -46,7 +46,7 @@ impl Axis {
     }
 
     fn linear(low: f64, high: f64, wanted: u32) -> Self {
-        // Halved before subtracting: the two ends of f64 are further apart than f64 reaches.
+        // Halved before subtracting: the difference of the two ends of f64 would overflow.
         let ideal = (high / 2.0 - low / 2.0) / f64::from(wanted.max(1)) * 2.0;
         let power = power_of_ten_at_most(ideal);
         let step = [1.0, 2.0, 5.0, 10.0]
@@ -63,7 +63,7 @@ impl Axis {
         Self { scale: Scale::Linear, low: first * step, high: last * step, ticks }
     }
 
-    /// Whole decades; with one or two of them 2 and 5 are labelled as well.
+    /// Whole decades; with one or two of them, 2 and 5 are labelled as well.
     fn log(low: f64, high: f64) -> Self {
         let low = power_of_ten_at_most(low);
         let mut ticks = Vec::new();
@@ -83,8 +83,8 @@ impl Axis {
         Self { scale: Scale::Log, low, high: power, ticks: ticks.collect() }
     }
 
-    /// Where `value` lies along the axis, 0 at the low end and 1 at the high end; `None` for what
-    /// the scale cannot show.
+    /// Returns the position of `value` along the axis, 0 at the low end and 1 at the high end;
+    /// `None` for values that the scale cannot show.
     pub(super) fn position(&self, value: f64) -> Option<f64> {
         let place = |value: f64| match self.scale {
             Scale::Linear => value,
@@ -96,7 +96,7 @@ impl Axis {
 }
 
 impl Scale {
-    /// Beyond 10^±12 nothing this library measures lies, and tick labels stop being readable.
+    /// Nothing measured here exceeds 10^±12, and tick labels would be unreadable.
     fn shows(self, value: f64) -> bool {
         match self {
             Self::Linear => value.abs() <= 1e12,
@@ -105,11 +105,11 @@ impl Scale {
     }
 }
 
-/// The largest power of ten that is at most `value`, for a `value` above 0.
+/// Returns the largest power of ten that is at most `value`, for a `value` above 0.
 ///
-/// By repeated multiplication, at most 25 times within what [`Scale::shows`]: a logarithm would
-/// be a hair off at the powers themselves, where it matters. Below 1 it divides 1 by an exact
-/// power, so that 0.001 is the float that is written so.
+/// Repeated multiplication, at most 25 times for values that [`Scale::shows`]: a logarithm is
+/// inexact at the powers themselves, where it matters. Below 1 it divides 1 by an exact power, so
+/// that 0.001 is the float of that literal.
 fn power_of_ten_at_most(value: f64) -> f64 {
     let mut power = 1.0;
     if value >= 1.0 {
@@ -118,17 +118,17 @@ fn power_of_ten_at_most(value: f64) -> f64 {
         }
         return power;
     }
-    // A step below 10^-24 cannot be told from none at the resolution of any picture.
+    // A step below 10^-24 is invisible at any picture's resolution.
     while 1.0 / power > value && power < 1e24 {
         power *= 10.0;
     }
     1.0 / power
 }
 
-/// Digits after the point that tell multiples of `step` apart.
+/// Returns the number of decimals that distinguish multiples of `step`.
 fn decimals_of(step: f64) -> usize {
     let (mut decimals, mut unit) = (0, 1.0);
-    // A thousandth of tolerance: 0.3 may be a hair below 0.3.
+    // A tolerance of a thousandth: 0.3 may be slightly below 0.3.
     while unit > step * 1.001 && decimals < 12 {
         unit /= 10.0;
         decimals += 1;
@@ -136,7 +136,7 @@ fn decimals_of(step: f64) -> usize {
     decimals
 }
 
-/// Puts commas between groups of three digits, from 10,000 up.
+/// Inserts commas between groups of three digits, from 10,000 up.
 fn group(number: &str) -> String {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = whole.trim_start_matches('-');
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!([1.0, 10.0, 100.0].map(|v| axis.position(v)), [Some(0.0), Some(0.5), Some(1.0)]);
     }
 
-    /// Whatever the values, there are few ticks and every value lies between the ends.
+    /// For any values there are few ticks and every value lies between the ends.
     #[test]
     fn any_values_have_an_axis() {
         let mut stream = conformance::rng::Streams::new(1).stream("axis");

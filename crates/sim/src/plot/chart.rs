@@ -11,34 +11,34 @@ const HEIGHT: f64 = 500.0;
 const LEFT: f64 = 78.0;
 const RIGHT: f64 = 28.0;
 const BOTTOM: f64 = 58.0;
-/// Where the first row of the legend lies, and how far apart rows are.
+/// Position of the first row of the legend, and the distance between rows.
 const LEGEND: f64 = 80.0;
 const ROW: f64 = 20.0;
-/// Mean width of a character of a sans-serif face at size 1, on the wide side.
+/// Mean width of a sans-serif character at size 1, estimated generously.
 const CHARACTER: f64 = 0.58;
 
-/// Okabe and Ito's colours, which readers with any common colour vision tell apart. Yellow is left
-/// out: it does not show on white.
+/// Colours of Okabe and Ito, distinguishable with any common colour vision. Yellow is omitted
+/// because it is barely visible on white.
 const COLOURS: [&str; 7] =
     ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444"];
 const GUIDE: &str = "#555555";
 
-/// How a series is drawn.
+/// Drawing style of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// Points joined by straight lines.
     Line,
-    /// Each value holds until the next point: a backlog, a rate.
+    /// Steps: each value holds until the next point, as for a backlog or a rate.
     Step,
-    /// Points alone: one per packet, say.
+    /// Separate points, for example one per packet.
     Dots,
 }
 
 /// A chart under construction: labels first, then one or more series.
 ///
-/// A point that is not finite (or, on a log axis, not above zero) is left out and breaks the line.
-/// Long series keep their shape and lose their weight: of the points in one pixel column the
-/// first, lowest, highest and last remain.
+/// A point that is not finite (or, on a log axis, not above zero) is omitted and interrupts the
+/// line. Long series are thinned and keep their shape: of the points in one pixel column the first,
+/// lowest, highest and last remain.
 ///
 /// ```
 /// use sim::plot::{Chart, Mark};
@@ -70,7 +70,7 @@ struct Series {
 }
 
 impl Chart {
-    /// A chart with this title.
+    /// Creates a chart with this title.
     #[must_use]
     pub fn new(title: &str) -> Self {
         Self {
@@ -86,28 +86,28 @@ impl Chart {
         }
     }
 
-    /// Makes the picture as high as this, for a panel of several; 500 otherwise, and at least 250.
+    /// Sets the height of the picture, for a panel of several; 500 by default, at least 250.
     #[must_use]
     pub fn height(mut self, height: u32) -> Self {
         self.height = f64::from(height.max(250));
         self
     }
 
-    /// A second, smaller line: the scenario, the seed.
+    /// Sets a second, smaller line, for the scenario or the seed.
     #[must_use]
     pub fn subtitle(mut self, text: &str) -> Self {
         text.clone_into(&mut self.subtitle);
         self
     }
 
-    /// What the horizontal axis shows, with its unit.
+    /// Sets the label of the horizontal axis, with its unit.
     #[must_use]
     pub fn x(mut self, label: &str) -> Self {
         label.clone_into(&mut self.x_label);
         self
     }
 
-    /// What the vertical axis shows, with its unit.
+    /// Sets the label of the vertical axis, with its unit.
     #[must_use]
     pub fn y(mut self, label: &str) -> Self {
         label.clone_into(&mut self.y_label);
@@ -141,14 +141,14 @@ impl Chart {
         self
     }
 
-    /// Adds a dashed horizontal line at `y`, named in the legend: a bound, a threshold.
+    /// Adds a dashed horizontal line at `y`, named in the legend, for a bound or a threshold.
     #[must_use]
     pub fn guide(mut self, y: f64, name: &str) -> Self {
         self.guides.push((y, name.to_owned()));
         self
     }
 
-    /// Several charts below one another, as one picture.
+    /// Draws several charts below one another in one picture.
     #[must_use]
     pub fn stacked(charts: &[Self]) -> String {
         let height: f64 = charts.iter().map(|chart| chart.height).sum();
@@ -167,12 +167,12 @@ impl Chart {
         svg
     }
 
-    /// The picture, 900 wide and 500 high, or [as high as asked](Chart::height), on white.
+    /// Draws the chart, 900 wide and 500 high or [the height set](Chart::height), on white.
     #[must_use]
     pub fn to_svg(&self) -> String {
         let points = || self.series.iter().flat_map(|series| series.points.iter());
         let ys = points().map(|point| point.1).chain(self.guides.iter().map(|guide| guide.0));
-        // Lengths are judged by eye from zero; on a log axis there is none.
+        // A linear axis starts at zero so that lengths can be compared; a log axis has no zero.
         let floor = (self.y_scale == Scale::Linear).then_some(0.0);
         let (legend, rows) = self.legend();
         let plot = Plot {
@@ -217,7 +217,7 @@ impl Chart {
         text(svg, 20.0, middle, &self.y_label, &turned);
     }
 
-    /// The legend in as many rows as it takes, and how many those are.
+    /// Returns the legend in as many rows as needed, and their number.
     fn legend(&self) -> (String, f64) {
         let series = self.series.iter().zip(COLOURS.iter().cycle());
         let series = series.map(|(series, colour)| {
@@ -277,7 +277,7 @@ impl Plot {
             let _ = writeln!(svg, r##"<path d="M{x:.1} {top:.1}V{floor}" stroke="#f2f2f2"/>"##);
             let _ = writeln!(svg, r##"<path d="M{x:.1} {floor}v5" stroke="#888"/>"##);
             let below = r##"text-anchor="middle" fill="#444""##;
-            // A long number at the right end stays in the picture.
+            // Keeps a long number at the right end inside the picture.
             let half = tick.label.chars().count() as f64 * 6.5 * CHARACTER;
             text(svg, x.min(WIDTH - half), floor + 20.0, &tick.label, below);
         }
@@ -305,7 +305,7 @@ impl Plot {
     }
 }
 
-/// Of the points in one pixel column the first, the lowest, the highest and the last, in order.
+/// Returns the first, lowest, highest and last of the points in each pixel column, in order.
 fn thin(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     let points: Vec<_> = points.collect();
     let mut kept = Vec::new();
@@ -321,7 +321,7 @@ fn thin(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     kept
 }
 
-/// A single point becomes a dot, since a path of no length still shows its round cap.
+/// A single point is drawn as a dot: a path of zero length still shows its round cap.
 fn line(path: &mut String, points: &[(f64, f64)], steps: bool) {
     let Some((&(x, y), rest)) = points.split_first() else { return };
     let _ = write!(path, "M{x:.1} {y:.1}");
@@ -333,7 +333,7 @@ fn line(path: &mut String, points: &[(f64, f64)], steps: bool) {
     }
 }
 
-/// Dots that would land within half a pixel of one another are drawn once.
+/// Dots within half a pixel of one another are drawn once.
 fn dots(path: &mut String, points: impl Iterator<Item = (f64, f64)>) {
     let places: BTreeSet<(u32, u32)> =
         points.map(|(x, y)| ((x * 2.0).round() as u32, (y * 2.0).round() as u32)).collect();
@@ -450,7 +450,7 @@ mod tests {
                 [(0.0, 0.0), (1.0, 1.0)],
             );
         }
-        // 24 + 2 · (30 + 32 · 7.54 + 18) fits into 872, a third does not.
+        // 24 + 2 · (30 + 32 · 7.54 + 18) fits into 872, a third entry does not.
         assert_eq!(chart.legend().1, 4.0);
         assert!(chart.to_svg().contains(&format!("L872.0 {:.1}", LEGEND + 4.0 * ROW)));
     }

@@ -5,12 +5,12 @@ use core::num::NonZeroU64;
 
 use freeboard::sched_core::Nanos;
 
-/// A column: its heading, and the side its cells lean to.
+/// A column: its header and its alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
-    /// For words.
+    /// Left-aligned, for text.
     Left(&'static str),
-    /// For numbers, so that equal decimals stand below each other.
+    /// Right-aligned, for numbers with equal decimals.
     Right(&'static str),
 }
 
@@ -35,7 +35,7 @@ pub struct TextTable<const N: usize> {
 }
 
 impl<const N: usize> TextTable<N> {
-    /// A table without rows.
+    /// Creates a table without rows.
     #[must_use]
     pub const fn new(columns: [Column; N]) -> Self {
         Self { columns, rows: Vec::new() }
@@ -46,13 +46,13 @@ impl<const N: usize> TextTable<N> {
         self.rows.push(cells.map(ToString::to_string));
     }
 
-    /// Number of rows below the heading.
+    /// Returns the number of rows below the header.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there are no rows.
+    /// Returns true if there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
@@ -71,11 +71,11 @@ impl<const N: usize> TextTable<N> {
                 line.push_str(part);
             }
         }
-        // No line ends in blanks: editors strip them, and a recorded table would differ.
+        // Without trailing blanks: editors strip them, and a recorded table would differ.
         writeln!(f, "{}", line.trim_end())
     }
 
-    /// Width in characters; what the field writes (–, µ, ≥) takes one cell each.
+    /// Returns the width in characters; the symbols in use (–, µ, ≥) take one cell each.
     fn width(&self, index: usize) -> usize {
         let heading = self.columns[index].heading();
         let cells = self.rows.iter().map(|row| row[index].as_str());
@@ -103,8 +103,8 @@ impl<const N: usize> Display for TextTable<N> {
     }
 }
 
-/// `value / unit` with `decimals` digits after the point, rounded half up, in integers alone.
-/// More than 18 decimals count as 18.
+/// Formats `value / unit` with `decimals` digits after the point, rounded half up, in integers
+/// only. More than 18 decimals count as 18.
 #[must_use]
 pub fn decimal(value: u64, unit: NonZeroU64, decimals: u32) -> String {
     let scale = 10_u128.pow(decimals.min(18));
@@ -116,20 +116,20 @@ pub fn decimal(value: u64, unit: NonZeroU64, decimals: u32) -> String {
     }
 }
 
-/// A time in milliseconds with two decimals; `–` if there is none.
+/// Formats a time in milliseconds with two decimals; `–` for `None`.
 #[must_use]
 pub fn millis(time: Option<Nanos>) -> String {
     const MILLISECOND: NonZeroU64 = NonZeroU64::new(1_000_000).unwrap();
     time.map_or_else(|| "–".to_owned(), |time| decimal(time.0, MILLISECOND, 2))
 }
 
-/// A float with fixed decimals; `–` if it is not a number or infinite. Zero has no sign.
+/// Formats a float with fixed decimals; `–` if it is not finite. Zero has no sign.
 #[must_use]
 pub fn fixed(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
         return "–".to_owned();
     }
-    // Rust prints the exact value of the float, rounded once, half to even: no platform's printf.
+    // Rust prints the exact value of the float, rounded half to even once, on every platform.
     let text = format!("{value:.decimals$}");
     match text.strip_prefix('-') {
         Some(digits) if digits.chars().all(|c| matches!(c, '0' | '.')) => digits.to_owned(),
@@ -137,7 +137,8 @@ pub fn fixed(value: f64, decimals: usize) -> String {
     }
 }
 
-/// A ratio as a percentage with fixed decimals and without the sign, for a column headed `%`.
+/// Formats a ratio as a percentage with fixed decimals and without the sign, for a column named
+/// `%`.
 #[must_use]
 pub fn percent(ratio: f64, decimals: usize) -> String {
     fixed(ratio * 100.0, decimals)

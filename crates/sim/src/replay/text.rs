@@ -1,4 +1,4 @@
-//! A replay's report as text.
+//! Text form of a replay's report.
 
 use core::fmt::{self, Display};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,8 +14,9 @@ use crate::plot::{Column, TextTable, decimal, millis, percent};
 const MILLISECOND: NonZeroU64 = NonZeroU64::new(1_000_000).unwrap();
 
 impl Report {
-    /// The `shown` flows that sent most bytes, all others as one, and the total: packets, loss,
-    /// share of what left on the line, and delay before the first bit left, in milliseconds.
+    /// Returns a table of the `shown` flows with the most bytes, all others as one row, and the
+    /// total: packets, loss, share of the delivered bytes, and delay before the first bit left, in
+    /// milliseconds.
     #[must_use]
     pub fn table(&self, shown: usize) -> TextTable<8> {
         let mut table = TextTable::new([
@@ -29,7 +30,7 @@ impl Report {
             Column::Right("max ms"),
         ]);
         let mut flows: Vec<&ReplayedFlow> = self.flows.iter().collect();
-        // Stable: of equals the flow that began first stands first.
+        // Stable: of flows with equal bytes, the one that began first comes first.
         flows.sort_by_key(|flow| core::cmp::Reverse(flow.offered.bytes));
         let (named, others) = flows.split_at(shown.min(flows.len()));
         let total = sum(&flows);
@@ -43,7 +44,7 @@ impl Report {
         table
     }
 
-    /// What was dropped, by reason, rejections included; `nothing` if nothing was.
+    /// Describes the drops by reason, rejections included; `nothing` if there were none.
     #[must_use]
     pub fn losses(&self) -> String {
         let reasons = DropReason::ALL.iter().copied().chain([DropReason::Rejected]);
@@ -57,7 +58,7 @@ impl Report {
 }
 
 impl fmt::Display for Corrections {
-    /// A line for each correction, none without any.
+    /// Writes one line for each correction.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.out_of_order > 0 {
             let back = decimal(self.farthest_back.0, MILLISECOND, 3);
@@ -108,7 +109,7 @@ fn row(table: &mut TextTable<8>, name: &dyn Display, flow: &ReplayedFlow, total:
     table.row([name, &flow.offered.packets, &loss, &share, &mean, &p50, &p99, &max]);
 }
 
-/// A flow as people write it: `tcp 192.0.2.1:5001 > 192.0.2.2:80`.
+/// Formats a flow: `tcp 192.0.2.1:5001 > 192.0.2.2:80`.
 struct Name(FlowKey);
 
 impl Display for Name {
@@ -139,7 +140,7 @@ fn ip(f: &mut fmt::Formatter<'_>, src: IpAddr, dst: IpAddr, transport: Transport
         other => write!(f, "ip-{other}")?,
     }
     match protocol {
-        // Of ICMP the type stands in the upper half of the place of a port.
+        // The upper half of the source port holds the ICMP type.
         1 | 58 => write!(f, " {src} > {dst} type {}", dst_port >> 8),
         _ if src_port == 0 && dst_port == 0 => write!(f, " {src} > {dst}"),
         _ => {

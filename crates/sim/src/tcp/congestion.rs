@@ -1,4 +1,4 @@
-//! Congestion control: how large a window is.
+//! Congestion control: algorithms that determine the window.
 
 mod bbr;
 mod cubic;
@@ -17,26 +17,25 @@ pub use prague::Prague;
 /// A window and its slow-start threshold, in segments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Window {
-    /// `cwnd`.
+    /// Congestion window, `cwnd`.
     pub size: f64,
-    /// `ssthresh`.
+    /// Slow-start threshold, `ssthresh`.
     pub threshold: f64,
 }
 
 impl Window {
-    /// Ten segments (RFC 6928), and no threshold.
+    /// The initial window: ten segments (RFC 6928), and no threshold.
     pub const INITIAL: Self = Self { size: 10.0, threshold: f64::INFINITY };
-    /// No threshold is lower (RFC 5681, equation 4).
+    /// Minimum threshold (RFC 5681, equation 4).
     pub const LEAST_THRESHOLD: f64 = 2.0;
 
-    /// Whether the window is below its threshold.
+    /// Returns true if the window is below its threshold.
     #[must_use]
     pub fn is_in_slow_start(&self) -> bool {
         self.size < self.threshold
     }
 
-    /// Slow start takes as many of these acknowledged segments as it may; returns those that are
-    /// left.
+    /// Grows the window by acknowledged segments up to the threshold; returns the unused ones.
     pub fn slow_start(&mut self, acknowledged: f64) -> f64 {
         let taken = acknowledged.min((self.threshold - self.size).max(0.0));
         self.size += taken;
@@ -44,64 +43,64 @@ impl Window {
     }
 }
 
-/// What an acknowledgement says.
+/// Information from one acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Feedback {
-    /// Now.
+    /// Current time.
     pub now: Nanos,
-    /// The round trip of the segment that was delivered last, unless it was sent more than once.
+    /// Round-trip time of the segment that was delivered last, unless it was sent more than once.
     pub rtt: Option<Nanos>,
-    /// SRTT.
+    /// Smoothed round-trip time, SRTT.
     pub smoothed: Nanos,
-    /// The shortest round trip so far.
+    /// Minimum round-trip time so far.
     pub least: Nanos,
-    /// Segments that are known to have arrived by this acknowledgement.
+    /// Number of segments newly known to have arrived.
     pub delivered: u32,
-    /// Segments of these, or before, that carried a mark: by how much the count has grown.
+    /// Number of newly reported marks: the growth of the count of marked segments.
     pub marks: u32,
-    /// `pipe`: segments in the network.
+    /// Estimated number of segments in the network, `pipe`.
     pub in_flight: u32,
-    /// All that was in flight when the last round began has been delivered: this is the first
-    /// acknowledgement of another one.
+    /// True for the first acknowledgement of a round: all that was in flight when the last round
+    /// began has been delivered.
     pub round_begins: bool,
-    /// Segments a second at which the segment that was delivered last was, and whether the sender
-    /// had less to send.
+    /// Delivery rate of the last delivered segment in segments per second, and whether the sender
+    /// was limited by its data.
     pub rate: Option<(f64, bool)>,
 }
 
-/// Why a window is reduced.
+/// Reason to reduce a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// A loss that SACK has shown, once in a window.
+    /// A loss shown by SACK, once per window.
     Loss,
-    /// A mark, once in a window.
+    /// A mark, once per window.
     Mark,
-    /// The retransmission timer.
+    /// Expiry of the retransmission timer.
     Timeout,
 }
 
-/// A congestion control. Every method has the window in segments.
+/// A congestion control algorithm. All windows are in segments.
 pub trait Controller: Debug {
-    /// The codepoint of what is sent.
+    /// Returns the ECN code point of sent segments.
     fn ecn(&self) -> Ecn;
 
-    /// Every acknowledgement, also while losses are repaired.
+    /// Handles an acknowledgement, also during loss recovery.
     fn hear(&mut self, _window: &mut Window, _feedback: &Feedback) {}
 
-    /// Segments were delivered and the window may grow: no loss is being repaired, and the window
-    /// was in use.
+    /// Grows the window after segments were delivered. Not called during loss recovery or if the
+    /// window was not fully used.
     fn grow(&mut self, window: &mut Window, feedback: &Feedback);
 
-    /// The network is congested. `flight` is the lesser of the window and of what was in flight.
-    /// Returns the new threshold; the sender sets the window.
+    /// Handles a congestion signal. `flight` is the smaller of the window and the segments in
+    /// flight. Returns the new threshold; the sender sets the window.
     fn reduce(&mut self, now: Nanos, flight: f64, cause: Cause) -> f64;
 
-    /// Segments a second, if this control paces what it sends.
+    /// Returns the pacing rate in segments per second, if this algorithm paces.
     fn pace(&self) -> Option<f64> {
         None
     }
 
-    /// Whether losses leave the window to [`Controller::hear`].
+    /// Returns true if the window is set by [`Controller::hear`] only, even after losses.
     fn owns_window(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Connections and open-loop flows over the two directions of one line.
+//! Connections and open-loop flows over the two directions of one link.
 //!
 //! ```text
 //! senders, sources ─▶ uplink:   queue under test ─▶ delay ─▶ receivers
@@ -8,9 +8,9 @@
 //! The uplink may have a modem behind it ([`TcpNetwork::modem`]), with a queue, a rate and a delay
 //! of its own, all of which may change while the network runs.
 //!
-//! A connection has its data on one way and its acknowledgements on the other. Hosts send without
-//! delay into their end of the line: a faster line before it would space a burst by less than the
-//! bottleneck takes for a packet.
+//! A connection has its data in one direction and its acknowledgements in the other. Hosts send
+//! without delay into their end of the link: a faster link before it would space a burst by less
+//! than the bottleneck's transmission time.
 
 use core::fmt;
 
@@ -26,7 +26,7 @@ use crate::measure::delay::Delays;
 use crate::measure::goodput::{Goodput, Loss};
 use crate::source::Sent;
 
-/// A direction of the line.
+/// Direction of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// Over the uplink.
@@ -51,28 +51,26 @@ impl Way {
     }
 }
 
-/// How the queues tell flows apart.
+/// Identification of flows in the queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
-    /// By the key of each packet: schedulers by hash and by hosts.
+    /// By the key of each packet, for schedulers by hash and by hosts.
     Key,
-    /// All packets are of flow 0: one queue with an AQM.
+    /// All packets belong to flow 0, for one queue with an AQM.
     One,
-    /// A connection is the flow of its number, as a table of connections has it. For networks
-    /// without open-loop flows.
+    /// By connection number, like a connection table. For networks without open-loop flows.
     Connection,
-    /// A connection is the flow of its number, and an open-loop flow that of its own behind this
-    /// many connections.
+    /// By connection number; open-loop flows follow after this many connections.
     Number(u32),
     /// Data is flow 0 until its connection has sent this many bytes, and then flow 1: two bands,
-    /// filled by a counter of each connection. All else is flow 0.
+    /// selected by a byte counter per connection. All else is flow 0.
     Sent(u64),
 }
 
-/// A packet on its way.
+/// A packet in transit.
 #[derive(Clone, Copy, Debug)]
 pub struct Parcel {
-    /// Its connection or its open-loop flow.
+    /// Number of its connection or open-loop flow.
     of: u32,
     /// Length of the packet in bytes.
     len: u32,
@@ -83,19 +81,19 @@ pub struct Parcel {
 enum Content {
     Data(Data),
     Ack(Ack),
-    /// When it was sent.
+    /// An open-loop packet with its sending time.
     Datagram(Nanos),
 }
 
 enum Event {
     /// A timer of a connection.
     Timer(u32, Timer),
-    /// A connection begins.
+    /// A connection starts.
     Begin(u32),
     /// An open-loop flow sends this payload.
     Send(u32, u32),
     Arrive(Parcel, Ecn),
-    /// A packet has passed the uplink, and comes to the modem.
+    /// A packet has passed the uplink and arrives at the modem.
     Modem(Parcel, Ecn),
 }
 
@@ -113,19 +111,19 @@ struct Connection {
     way: Way,
     key: FlowKey,
     back: FlowKey,
-    /// Of data and of acknowledgements.
+    /// Code point of data and acknowledgements.
     mark: Dscp,
-    /// Bytes of data that came to the queue, retransmissions too.
+    /// Bytes of data that arrived at the queue, including retransmissions.
     sent: u64,
-    /// Bytes of data and of acknowledgements that have left their queues, as they are on the line.
+    /// Bytes of data and of acknowledgements that have left their queues, as on the link.
     left: [u64; 2],
-    /// The instants of the timer events that count.
+    /// Times of the valid timer events.
     armed: [Option<Nanos>; 3],
     begins: Nanos,
-    /// When the sender knew that everything had arrived.
+    /// Time at which the sender knew that everything had arrived.
     done: Option<Nanos>,
     goodput: Goodput,
-    /// How long segments took, if that is measured.
+    /// One-way delays of segments, if measured.
     delays: Option<Delays>,
 }
 
@@ -142,37 +140,37 @@ struct Datagrams {
     arrived: u64,
 }
 
-/// A connection, in the order in which they were added.
+/// Identifies a connection by the order in which they were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionId(u32);
 
-/// An open-loop flow, in the order in which they were added.
+/// Identifies an open-loop flow by the order in which they were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatagramsId(u32);
 
 /// Headers of IPv4 and UDP, in bytes.
 const DATAGRAM_HEADERS: u32 = 28;
 
-/// Connections, open-loop flows, the line, and time.
+/// Connections, open-loop flows, the link, and the clock.
 pub struct TcpNetwork {
     links: Links<Parcel, Event>,
     naming: Naming,
     connections: Vec<Connection>,
     datagrams: Vec<Datagrams>,
-    /// What is counted as goodput arrives within.
+    /// Window of time for goodput, delays and losses.
     measured: (Nanos, Nanos),
     modem: Option<LinkId>,
-    /// Packets that came to a gateway behind the uplink, when and of how many bytes, since they
-    /// were last taken.
+    /// Arrival times and bytes of packets at a gateway behind the uplink, since they were last
+    /// taken.
     passed: Option<Vec<(Nanos, u32)>>,
     on_the_way: u64,
     arrived: u64,
-    /// Packets that have come to the modem.
+    /// Number of packets that have arrived at the modem.
     at_modem: u64,
 }
 
 impl TcpNetwork {
-    /// A network without flows. Goodput, delays and losses are those of `[from, to)`.
+    /// Creates a network without flows. Goodput, delays and losses are measured in `[from, to)`.
     #[must_use]
     pub fn new(
         up: Link<Parcel>,
@@ -198,29 +196,29 @@ impl TcpNetwork {
         }
     }
 
-    /// What has passed the uplink comes to this link before it arrives. Its queue is one for all:
-    /// it is told flow 0.
+    /// Adds a modem behind the uplink: packets pass this link before they arrive. Its queue sees
+    /// all packets as flow 0.
     #[must_use]
     pub fn modem(mut self, link: Link<Parcel>) -> Self {
         self.modem = Some(self.links.add(link));
         self
     }
 
-    /// As [`TcpNetwork::modem`], for a gateway behind the line: its queue tells flows apart as the
-    /// others do, and [`TcpNetwork::take_passed`] says what has come to it.
+    /// Adds a gateway behind the link: like [`TcpNetwork::modem`], but its queue identifies flows
+    /// as the others do, and [`TcpNetwork::take_passed`] returns the packets that arrived at it.
     #[must_use]
     pub fn gateway(self, link: Link<Parcel>) -> Self {
         Self { passed: Some(Vec::new()), ..self.modem(link) }
     }
 
-    /// The modem or the gateway behind the uplink, if there is one.
+    /// Returns the modem or the gateway behind the uplink, if there is one.
     #[must_use]
     pub fn modem_link(&self) -> Option<&Link<Parcel>> {
         self.modem.map(|id| self.links.link(id))
     }
 
-    /// When packets came to the gateway behind the uplink, and their bytes, since the last call;
-    /// nothing if there is none.
+    /// Returns arrival times and bytes of the packets at the gateway since the last call; empty if
+    /// there is none.
     pub fn take_passed(&mut self) -> Vec<(Nanos, u32)> {
         self.passed.as_mut().map(core::mem::take).unwrap_or_default()
     }
@@ -231,7 +229,7 @@ impl TcpNetwork {
         self.serve(now, way.link());
     }
 
-    /// Changes rate and delay behind the uplink, if there is a modem.
+    /// Changes rate and delay of the modem, if there is one.
     pub fn set_modem(&mut self, now: Nanos, rate: Rate, delay: Nanos) {
         if let Some(id) = self.modem {
             let link = self.links.link_mut(id);
@@ -241,8 +239,8 @@ impl TcpNetwork {
         }
     }
 
-    /// Adds a connection whose data goes this way from `begins` on. `hosts` are the last bytes of
-    /// the addresses at home and on the Internet: each connection has a port of its own.
+    /// Adds a connection whose data flows in direction `way` from `begins` on. `hosts` are the last
+    /// bytes of the addresses at home and on the Internet; each connection has a port of its own.
     ///
     /// # Panics
     /// If there are 2^32 connections.
@@ -274,7 +272,7 @@ impl TcpNetwork {
         ConnectionId(id)
     }
 
-    /// Adds an open-loop flow: what `source` sends, payload for packet, behind the headers of UDP.
+    /// Adds an open-loop flow: the payloads of `source`, one packet for each, with UDP headers.
     ///
     /// # Panics
     /// If there are 2^32 flows.
@@ -287,7 +285,7 @@ impl TcpNetwork {
         self.add_source_with_ecn(way, hosts, Ecn::NotEct, source)
     }
 
-    /// As [`TcpNetwork::add_source`], for packets with this codepoint.
+    /// Adds an open-loop flow whose packets have this ECN code point.
     ///
     /// # Panics
     /// If there are 2^32 flows.
@@ -316,24 +314,25 @@ impl TcpNetwork {
         DatagramsId(id)
     }
 
-    /// From now on packets of a connection have this code point, acknowledgements too; CS0 before.
+    /// Sets the DSCP of a connection's packets, including acknowledgements, from now on; initially
+    /// CS0.
     pub fn mark_connection(&mut self, id: ConnectionId, mark: Dscp) {
         self.connections[id.0 as usize].mark = mark;
     }
 
-    /// From now on packets of an open-loop flow have this code point; CS0 before.
+    /// Sets the DSCP of an open-loop flow's packets from now on; initially CS0.
     pub fn mark_source(&mut self, id: DatagramsId, mark: Dscp) {
         self.datagrams[id.0 as usize].mark = mark;
     }
 
-    /// Bytes of a connection that arrived in order while it was measured.
+    /// Returns the bytes of a connection that arrived in order in the measured window.
     #[must_use]
     pub fn goodput(&self, id: ConnectionId) -> Goodput {
         self.connections[id.0 as usize].goodput
     }
 
-    /// Bytes of a connection's packets that have left the queue of a direction, as they are on the
-    /// line: data one way, acknowledgements the other.
+    /// Returns the bytes of a connection's packets that have left the queue of a direction, as on
+    /// the link: data in one direction, acknowledgements in the other.
     #[must_use]
     pub fn left(&self, id: ConnectionId, way: Way) -> u64 {
         let connection = &self.connections[id.0 as usize];
@@ -341,13 +340,14 @@ impl TcpNetwork {
         if way == connection.way { data } else { acks }
     }
 
-    /// From now on keeps how long each segment of this connection takes, of those that are sent
-    /// while it is measured.
+    /// Records the delay of each segment of this connection that is sent from now on, in the
+    /// measured window.
     pub fn measure_delays(&mut self, id: ConnectionId) {
         self.connections[id.0 as usize].delays = Some(Delays::new());
     }
 
-    /// The one-way delays of the segments of a connection that arrived, retransmissions too.
+    /// Returns the one-way delays of a connection's segments that arrived, including
+    /// retransmissions.
     ///
     /// # Panics
     /// Unless [`TcpNetwork::measure_delays`] was called.
@@ -356,60 +356,58 @@ impl TcpNetwork {
         self.connections[id.0 as usize].delays.as_ref().expect("they are measured")
     }
 
-    /// The sender of a connection.
+    /// Returns the sender of a connection.
     #[must_use]
     pub fn sender(&self, id: ConnectionId) -> &Sender {
         &self.connections[id.0 as usize].sender
     }
 
-    /// The receiver of a connection.
+    /// Returns the receiver of a connection.
     #[must_use]
     pub fn receiver(&self, id: ConnectionId) -> &Receiver {
         &self.connections[id.0 as usize].receiver
     }
 
-    /// How long a connection took until its sender knew that everything had arrived; `None` if it
-    /// has not.
+    /// Returns the time until the sender knew that everything had arrived; `None` if it has not.
     #[must_use]
     pub fn completion(&self, id: ConnectionId) -> Option<Nanos> {
         let connection = &self.connections[id.0 as usize];
         connection.done.map(|done| done.since(connection.begins))
     }
 
-    /// The one-way delays of the datagrams that were sent while it was measured, of those that
-    /// arrived.
+    /// Returns the one-way delays of arrived datagrams that were sent in the measured window.
     #[must_use]
     pub fn delays(&self, id: DatagramsId) -> &Delays {
         &self.datagrams[id.0 as usize].delays
     }
 
-    /// The datagrams that were sent while it was measured; those that have not arrived count as
-    /// lost.
+    /// Returns the loss of datagrams sent in the measured window; those that have not arrived count
+    /// as lost.
     #[must_use]
     pub fn loss(&self, id: DatagramsId) -> Loss {
         let Datagrams { sent, arrived, .. } = self.datagrams[id.0 as usize];
         Loss { sent, lost: sent - arrived }
     }
 
-    /// A direction of the line.
+    /// Returns a direction of the link.
     #[must_use]
     pub fn link(&self, way: Way) -> &Link<Parcel> {
         self.links.link(way.link())
     }
 
-    /// Bytes that have left the queue of a direction, as they are on its line.
+    /// Returns the bytes that have left the queue of a direction, as on the link.
     #[must_use]
     pub fn sent_bytes(&self, way: Way) -> u64 {
         self.links.link(way.link()).sent_bytes()
     }
 
-    /// Packets that have reached their end.
+    /// Returns the number of packets that have arrived at their destination.
     #[must_use]
     pub const fn arrived(&self) -> u64 {
         self.arrived
     }
 
-    /// Lets everything happen that is due at `end` or before.
+    /// Processes all events due at `end` or before.
     pub fn run_until(&mut self, end: Nanos) {
         while let Some((now, event)) = self.links.next_until(end) {
             match event {
@@ -423,7 +421,8 @@ impl TcpNetwork {
         }
     }
 
-    /// Counts anew: both queues, and every packet that left a queue is on the way or has arrived.
+    /// Recounts both queues, and checks that every packet that left a queue is in transit or has
+    /// arrived.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
@@ -525,7 +524,7 @@ impl TcpNetwork {
         self.after_sender(now, id);
     }
 
-    /// Sends what a receiver has to say, and sees to its timer.
+    /// Sends a receiver's acknowledgement and sets its timer.
     fn after_receiver(&mut self, now: Nanos, id: u32, ack: Option<Ack>) {
         let connection = &self.connections[id as usize];
         let (back, key, due) = (connection.way.back(), connection.back, connection.receiver.due());
@@ -537,7 +536,7 @@ impl TcpNetwork {
         }
     }
 
-    /// Sends what a sender may send, and sees to its timers.
+    /// Sends a sender's permitted segments and sets its timers.
     fn after_sender(&mut self, now: Nanos, id: u32) {
         let (way, key) = {
             let connection = &mut self.connections[id as usize];
@@ -561,8 +560,8 @@ impl TcpNetwork {
         }
     }
 
-    /// Makes sure that an event comes at `due` or before: a deadline that moves away leaves the
-    /// event where it is.
+    /// Ensures that there is an event at `due` or before. A deadline that moves later keeps its old
+    /// event.
     fn arm(&mut self, id: u32, timer: Timer, due: Option<Nanos>) {
         let armed = &mut self.connections[id as usize].armed[timer as usize];
         if let Some(due) = due
@@ -603,7 +602,7 @@ impl TcpNetwork {
         };
     }
 
-    /// Sends what may leave a queue at `now`.
+    /// Sends the packets that may leave a queue at `now`.
     fn serve(&mut self, now: Nanos, id: LinkId) {
         let Self { links, on_the_way, modem, connections, .. } = self;
         let is_before_modem = modem.is_some() && id == Way::Up.link();
@@ -636,11 +635,11 @@ impl fmt::Debug for TcpNetwork {
     }
 }
 
-/// What the acknowledgement of a parcel says in TCP's own words, for a queue that filters them.
+/// Returns the acknowledgement of a parcel in TCP's format, for a queue with an ACK filter.
 fn read(parcel: &Parcel) -> Option<flowhash::Ack> {
     let Content::Ack(ack) = parcel.content else { return None };
-    // The number of the connection stands for its addresses. A count of marks is in each
-    // acknowledgement, in bits that no filter may lose: another count counts as other data.
+    // The connection number replaces the addresses. Each acknowledgement has a count of marks in
+    // bits that no filter may lose: a different count counts as other data.
     let [port, rest] = [parcel.of & 0xffff, parcel.of >> 16].map(|half| half as u16);
     let transport = Transport { protocol: 6, src_port: port, dst_port: rest };
     let connection = FlowKey::V4 { src: [0; 4], dst: [0; 4], transport };
@@ -654,7 +653,7 @@ fn read(parcel: &Parcel) -> Option<flowhash::Ack> {
     Some(told)
 }
 
-/// The key of a flow between a host at home and one on the Internet (TEST-NET-3, RFC 5737).
+/// Returns the key of a flow between a host at home and one on the Internet (TEST-NET-3, RFC 5737).
 fn key(way: Way, hosts: [u8; 2], protocol: u8, number: u32) -> FlowKey {
     let [home, internet] = [[192, 168, 1, hosts[0]], [203, 0, 113, hosts[1]]];
     // 2^28 flows: the home port has the low bits of the number, the other port the rest.

@@ -1,15 +1,14 @@
 //! The receiving end: order, acknowledgements and echoes of marks.
 //!
 //! **Source.** RFC 5681 §4.2: an acknowledgement for each second segment, or 40 ms after the first,
-//! and at once for a segment out of order, for one that fills a gap, and while a gap is left. RFC
-//! 2018 §4: the first SACK block has the segment that came last, the others are those that changed
-//! last. RFC 3168 §6.1.3: a mark is echoed until the sender says that it has reduced its window.
-//! RFC 8257 §3.2: an acknowledgement is not delayed when the mark differs from that of the segment
-//! before.
+//! and at once for a segment out of order, for one that fills a gap, and while a gap remains. RFC
+//! 2018 §4: the first SACK block contains the segment that arrived last, the others are those that
+//! changed last. RFC 3168 §6.1.3: a mark is echoed until the sender confirms that it has reduced
+//! its window. RFC 8257 §3.2: an acknowledgement is not delayed if the mark differs from that of
+//! the segment before.
 //!
 //! **Simplifications.** No quick acknowledgements at the start, no compressed ones later, no
-//! duplicate SACK (RFC 2883). The window is no limit: as Linux tunes its buffers, which grow to 6
-//! MB.
+//! duplicate SACK (RFC 2883). The window is unlimited: Linux lets its buffers grow to 6 MB.
 
 use freeboard::sched_core::Nanos;
 
@@ -18,16 +17,17 @@ use super::{Ack, BLOCKS, Data};
 /// The receiver of one connection.
 #[derive(Clone, Debug, Default)]
 pub struct Receiver {
-    /// All segments below have arrived.
+    /// Next expected segment: all below have arrived.
     next: u32,
-    /// Arrived above `next`, as ranges that do not touch, the one that changed last first.
+    /// Segments that arrived above `next`, as ranges that do not touch, the one that changed last
+    /// first.
     held: Vec<(u32, u32)>,
-    /// Segments that no acknowledgement has been sent for.
+    /// Number of segments not yet acknowledged.
     unacknowledged: u32,
-    /// When an acknowledgement is sent although no second segment has come.
+    /// Time of a delayed acknowledgement if no second segment arrives.
     due: Option<Nanos>,
-    /// `next` when the last acknowledgement was sent, and the timestamp that the next one echoes
-    /// (RFC 7323 §4.3).
+    /// Value of `next` in the last acknowledgement, and the timestamp that the next one echoes (RFC
+    /// 7323 §4.3).
     acknowledged: u32,
     stamp: Nanos,
     echo: bool,
@@ -37,42 +37,42 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// An acknowledgement waits no longer (Linux's least).
+    /// Maximum delay of an acknowledgement (Linux's minimum).
     pub const DELAY: Nanos = Nanos::from_millis(40);
-    /// Segments that one acknowledgement waits for.
+    /// Number of segments per acknowledgement.
     const EACH: u32 = 2;
 
-    /// A receiver that has nothing.
+    /// Creates a receiver that has received nothing.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Segments that have arrived in order.
+    /// Returns the number of segments that have arrived in order.
     #[must_use]
     pub const fn in_order(&self) -> u32 {
         self.next
     }
 
-    /// Segments that have arrived more than once.
+    /// Returns the number of duplicate segments.
     #[must_use]
     pub const fn duplicates(&self) -> u32 {
         self.duplicates
     }
 
-    /// Segments that came with a mark.
+    /// Returns the number of marked segments.
     #[must_use]
     pub const fn marks(&self) -> u32 {
         self.marks
     }
 
-    /// When [`Receiver::on_timer`] is worth a call.
+    /// Returns the time at which to call [`Receiver::on_timer`].
     #[must_use]
     pub const fn due(&self) -> Option<Nanos> {
         self.due
     }
 
-    /// A segment arrives, perhaps with a mark. Returns what is to be sent at once.
+    /// Receives a segment and returns the acknowledgement to send at once, if any.
     pub fn receive(&mut self, now: Nanos, data: Data, marked: bool) -> Option<Ack> {
         if data.reduced {
             self.echo = false;
@@ -92,7 +92,7 @@ impl Receiver {
         None
     }
 
-    /// Sends what was delayed until `now`.
+    /// Returns the acknowledgement that was delayed until `now`, if any.
     pub fn on_timer(&mut self, now: Nanos) -> Option<Ack> {
         let is_due = self.due.is_some_and(|due| due <= now);
         is_due.then(|| self.acknowledge())
@@ -107,7 +107,7 @@ impl Receiver {
         Ack { next: self.next, blocks, at: self.stamp, echo: self.echo, marks: self.marks }
     }
 
-    /// Takes a segment in. Returns whether it was the next one, and no gap was filled.
+    /// Records a segment. Returns true if it was the next one and filled no gap.
     fn take(&mut self, number: u32) -> bool {
         if number == self.next {
             self.next += 1;
@@ -162,8 +162,8 @@ mod tests {
         assert_eq!(receiver.due(), None);
     }
 
-    /// By hand from RFC 7323 §4.3: of two segments the first is echoed; a gap holds the echo back
-    /// until it is filled.
+    /// Calculated manually from RFC 7323 §4.3: of two segments the first is echoed; a gap holds the
+    /// echo back until it is filled.
     #[test]
     fn the_timestamp_is_that_of_the_segment_that_is_answered() {
         let mut receiver = Receiver::new();
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(stamps, [None, Some((2, 0)), Some((2, 0)), Some((2, 0)), Some((5, 2))]);
     }
 
-    /// By hand from RFC 2018 §4, with four blocks of which three fit.
+    /// Calculated manually from RFC 2018 §4, with four blocks of which three fit.
     #[test]
     fn the_block_that_changed_last_is_first() {
         let mut receiver = Receiver::new();

@@ -1,19 +1,19 @@
 //! The retransmission timeout of RFC 6298.
 //!
-//! **Source.** RFC 6298 §2, in nanoseconds. The least timeout is 200 ms in place of 1 s, as in
+//! **Source.** RFC 6298 §2, in nanoseconds. The minimum timeout is 200 ms instead of 1 s, as in
 //! Linux. Linux keeps the *variance term* above that, not the sum (Sarolahti and Kuznetsov,
 //! "Congestion Control in Linux TCP", 2002, §3.3): in the formula of the RFC, `SRTT + max(G, 4 ·
 //! RTTVAR)`, the granularity `G` is 200 ms. Without it a queue whose delay grows while an
 //! acknowledgement is delayed would cause timeouts without a loss.
 //!
-//! A sample comes with every acknowledgement: of a segment that was sent once, or else by timestamp
-//! (§3). The gain of the variance, 1/4, is that of one sample a round trip. With more samples it is
-//! divided by the number expected (RFC 7323, appendix G), so that the variance remembers for as
-//! many round trips. SRTT follows with 1/8 of each sample, as in Linux.
+//! A sample comes with every acknowledgement: from a segment that was sent once, or else from the
+//! timestamp (§3). The gain of the variance, 1/4, is meant for one sample per round trip. With more
+//! samples it is divided by the expected number (RFC 7323, appendix G), so that the variance
+//! averages over as many round trips. SRTT follows with 1/8 of each sample, as in Linux.
 
 use freeboard::sched_core::Nanos;
 
-/// What is known of the round-trip time, and the timeout that follows.
+/// Estimator of the round-trip time and of the resulting timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rto {
     granularity: Nanos,
@@ -27,18 +27,18 @@ pub struct Rto {
 impl Rto {
     /// The timeout without a sample (§2.1).
     pub const INITIAL: Nanos = Nanos::from_secs(1);
-    /// No timeout is longer (§2.5).
+    /// Maximum timeout (§2.5).
     pub const MOST: Nanos = Nanos::from_secs(60);
-    /// The least timeout, and the least variance term.
+    /// Minimum timeout, and minimum variance term.
     pub const LEAST: Nanos = Nanos::from_millis(200);
 
-    /// Nothing is known. `granularity` is the RFC's G.
+    /// Creates an estimator without samples. `granularity` is the RFC's G.
     #[must_use]
     pub const fn new(granularity: Nanos, least: Nanos) -> Self {
         Self { granularity, least, smoothed: None, backoff: 0 }
     }
 
-    /// A round trip took this long (§2.2, §2.3), one sample of `expected` in a round trip.
+    /// Adds a round-trip time sample (§2.2, §2.3), one of `expected` per round trip.
     pub fn sample(&mut self, rtt: Nanos, expected: u32) {
         self.backoff = 0;
         let by = 4 * u64::from(expected.max(1));
@@ -52,19 +52,19 @@ impl Rto {
         });
     }
 
-    /// SRTT.
+    /// Returns SRTT.
     #[must_use]
     pub fn smoothed(&self) -> Option<Nanos> {
         self.smoothed.map(|(smoothed, _)| smoothed)
     }
 
-    /// RTTVAR.
+    /// Returns RTTVAR.
     #[must_use]
     pub fn variation(&self) -> Option<Nanos> {
         self.smoothed.map(|(_, variation)| variation)
     }
 
-    /// The timeout that holds now.
+    /// Returns the current timeout.
     #[must_use]
     pub fn timeout(&self) -> Nanos {
         let base = self.smoothed.map_or(Self::INITIAL, |(smoothed, variation)| {
@@ -74,7 +74,7 @@ impl Rto {
         Nanos(doubled).min(Self::MOST)
     }
 
-    /// The timer has expired (§5.5).
+    /// Doubles the timeout after an expiry of the timer (§5.5).
     pub fn back_off(&mut self) {
         self.backoff += 1;
     }
@@ -94,7 +94,7 @@ mod tests {
         Nanos::from_millis(ms)
     }
 
-    /// By hand, with G of 1 ms and the RFC's own least of 1 s replaced by 200 ms:
+    /// Calculated manually, with G of 1 ms and the RFC's minimum of 1 s replaced by 200 ms:
     ///
     /// - 100 ms: SRTT 100, RTTVAR 50, timeout 300.
     /// - 100 ms: SRTT 100, RTTVAR 37.5, timeout 250.
@@ -116,8 +116,8 @@ mod tests {
         assert_eq!(rto.variation(), Some(Nanos(36_093_750)));
     }
 
-    /// By hand, four samples a round trip: RTTVAR 50 + (80 − 50) / 16 = 51.875, SRTT 100 + 80 / 8 =
-    /// 110.
+    /// Calculated manually, four samples per round trip: RTTVAR 50 + (80 − 50) / 16 = 51.875, SRTT
+    /// 100 + 80 / 8 = 110.
     #[test]
     fn more_samples_a_round_trip_weigh_less() {
         let mut rto = Rto::new(ms(1), ms(200));

@@ -1,13 +1,12 @@
-//! What is known of each segment that was sent and not acknowledged by number.
+//! Scoreboard of the segments sent and not cumulatively acknowledged.
 //!
-//! **Source.** RFC 6675 §3 and §4, with segments for octets: `IsLost` is true of a segment if
-//! [`THRESHOLD`] segments above it are known to have arrived; `pipe` counts what is thought to be
-//! in the network. A retransmission counts as lost if a segment that was sent later has arrived
-//! (RFC 8985 §6.2, with no allowance for reordering while losses are repaired): RFC 6675 leaves it
-//! to the timeout.
+//! **Source.** RFC 6675 §3 and §4, with segments instead of octets: `IsLost` is true for a segment
+//! if [`THRESHOLD`] segments above it are known to have arrived; `pipe` estimates the number of
+//! segments in the network. A retransmission counts as lost if a segment that was sent later has
+//! arrived (RFC 8985 §6.2, with no allowance for reordering during recovery); RFC 6675 leaves it to
+//! the timeout.
 //!
-//! **Cost.** A step for each segment that is acknowledged, and one for each segment of a SACK
-//! block.
+//! **Cost.** One step for each acknowledged segment, and one for each segment of a SACK block.
 
 use std::collections::VecDeque;
 
@@ -15,28 +14,28 @@ use core::ops::Range;
 
 use freeboard::sched_core::Nanos;
 
-/// `DupThresh`.
+/// Threshold of `IsLost`, `DupThresh`.
 pub(super) const THRESHOLD: u32 = 3;
 
 /// A segment in the scoreboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
-    /// When it was sent last.
+    /// Time of the last transmission.
     pub at: Nanos,
-    /// What the sender knew to be delivered then, and since when: for the delivery rate.
+    /// Number of segments delivered at that time, for the delivery rate.
     pub delivered: u32,
     pub delivered_at: Nanos,
-    /// When the segment was sent that had been delivered last by then.
+    /// Sending time of the segment that had been delivered last by then.
     pub first_at: Nanos,
-    /// The sender had less to send than it might have.
+    /// True if the sender had less to send than the window allowed.
     pub starved: bool,
-    /// Known to have arrived, by SACK.
+    /// True if known to have arrived, by SACK.
     sacked: bool,
-    /// Thought to be lost. A segment that was sacked is not lost.
+    /// True if considered lost. A sacked segment is not lost.
     lost: bool,
-    /// Lost, and sent again since.
+    /// True if lost and retransmitted since.
     again: bool,
-    /// Was sent more than once.
+    /// True if sent more than once.
     pub repeated: bool,
 }
 
@@ -55,51 +54,51 @@ impl Sent {
 /// The segments in flight, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scoreboard {
-    /// The number of the first one: everything below is acknowledged.
+    /// Number of the first segment: everything below is acknowledged.
     first: u32,
     sent: VecDeque<Sent>,
     sacked: u32,
     lost: u32,
-    /// Lost segments that were sent again and are thought to be on their way.
+    /// Number of lost segments whose retransmissions are considered in transit.
     again: u32,
-    /// One more than the highest number that was sacked; at most `first` if none is.
+    /// One more than the highest sacked number; at most `first` if none is.
     sacked_below: u32,
-    /// Segments below are sacked or have been found lost once.
+    /// All segments below are sacked or have been declared lost once.
     judged_below: u32,
-    /// No segment below is lost and waits to be sent again.
+    /// No segment below is lost and needs a retransmission.
     search_from: u32,
     /// Retransmissions in the order in which they were sent; some are out of date.
     repeats: VecDeque<(u32, Nanos)>,
 }
 
 impl Scoreboard {
-    /// The first segment that is not acknowledged.
+    /// Returns the first unacknowledged segment.
     pub(super) const fn first(&self) -> u32 {
         self.first
     }
 
-    /// The next segment that was never sent.
+    /// Returns the next segment that was never sent.
     pub(super) fn next(&self) -> u32 {
         self.first + self.outstanding()
     }
 
-    /// Segments sent and not acknowledged by number.
+    /// Returns the number of segments sent and not cumulatively acknowledged.
     pub(super) fn outstanding(&self) -> u32 {
-        // No sender has 2^32 segments in flight: they have numbers of 32 bits.
+        // Segments have 32-bit numbers, so fewer than 2^32 are in flight.
         self.sent.len() as u32
     }
 
-    /// Segments thought to be in the network (RFC 6675 §4, `SetPipe`).
+    /// Returns the estimated number of segments in the network (RFC 6675 §4, `SetPipe`).
     pub(super) fn pipe(&self) -> u32 {
         self.outstanding() - self.sacked - self.lost + self.again
     }
 
-    /// Whether a segment above the first has arrived.
+    /// Returns true if a segment above the first has arrived.
     pub(super) const fn has_sacked(&self) -> bool {
         self.sacked > 0
     }
 
-    /// The segment of this number, if it is in flight.
+    /// Returns the segment with this number, if it is in flight.
     pub(super) fn get(&self, number: u32) -> Option<&Sent> {
         self.sent.get(number.checked_sub(self.first)? as usize)
     }
@@ -108,12 +107,13 @@ impl Scoreboard {
         self.sent.get_mut(number.checked_sub(self.first)? as usize)
     }
 
-    /// A segment that was never sent before is sent.
+    /// Adds a segment that is sent for the first time.
     pub(super) fn push(&mut self, sent: Sent) {
         self.sent.push_back(sent);
     }
 
-    /// Everything below `next` has arrived. `each` sees those that are news.
+    /// Acknowledges everything below `next`. `each` is called for segments not known to have
+    /// arrived.
     pub(super) fn acknowledge(&mut self, next: u32, mut each: impl FnMut(u32, &Sent)) {
         let next = next.min(self.next());
         while self.first < next
@@ -132,7 +132,8 @@ impl Scoreboard {
         self.search_from = self.search_from.max(self.first);
     }
 
-    /// The segments of `block` have arrived. `each` sees those that are news.
+    /// Marks the segments of `block` as arrived. `each` is called for those not known to have
+    /// arrived.
     pub(super) fn sack(&mut self, block: Range<u32>, mut each: impl FnMut(u32, &Sent)) {
         let block = block.start.max(self.first)..block.end.min(self.next());
         if block.is_empty() {
@@ -150,7 +151,7 @@ impl Scoreboard {
         }
     }
 
-    /// Finds what is lost by `IsLost`. Returns whether something was found.
+    /// Declares segments lost by `IsLost`. Returns true if there were any.
     pub(super) fn judge(&mut self) -> bool {
         if self.sacked < THRESHOLD {
             return false;
@@ -163,14 +164,13 @@ impl Scoreboard {
         above == THRESHOLD && self.lose(edge, |_| true)
     }
 
-    /// Counts as lost what is below the highest sacked segment and was sent at `limit` or before
-    /// (RFC 8985 §6.2).
+    /// Declares segments lost that are below the highest sacked one and were sent at `limit` or
+    /// before (RFC 8985 §6.2).
     pub(super) fn judge_by_time(&mut self, limit: Nanos) -> bool {
         self.lose(self.sacked_below, |sent| sent.at <= limit)
     }
 
-    /// The segments below `edge` are lost, unless they are sacked, were judged before or are not to
-    /// be.
+    /// Declares the segments below `edge` lost if `is` holds, except those sacked or judged before.
     fn lose(&mut self, edge: u32, is: impl Fn(&Sent) -> bool) -> bool {
         let before = self.lost;
         while self.judged_below < edge {
@@ -189,9 +189,9 @@ impl Scoreboard {
         self.lost > before
     }
 
-    /// Retransmissions that were sent before a segment that has arrived are lost: before its time,
-    /// or at its time with a lower number (RFC 8985 §6.2, step 2). Returns when the last of them
-    /// was sent, if there were any.
+    /// Declares retransmissions lost that were sent before a segment that has arrived: at an
+    /// earlier time, or at an equal time with a lower number (RFC 8985 §6.2, step 2). Returns the
+    /// sending time of the last of them, if there were any.
     pub(super) fn judge_repeats(&mut self, arrived: (Nanos, u32)) -> Option<Nanos> {
         let mut latest = None;
         while let Some(&(number, at)) = self.repeats.front()
@@ -211,7 +211,7 @@ impl Scoreboard {
         latest
     }
 
-    /// The timer has expired: everything that has not arrived is lost, retransmissions too.
+    /// Declares everything lost that has not arrived, including retransmissions, after a timeout.
     pub(super) fn lose_all(&mut self) {
         for sent in self.sent.iter_mut().filter(|sent| !sent.sacked) {
             (sent.lost, sent.again) = (true, false);
@@ -222,7 +222,7 @@ impl Scoreboard {
         self.repeats.clear();
     }
 
-    /// The first lost segment that was not sent again since.
+    /// Returns the first lost segment that was not retransmitted since.
     pub(super) fn next_lost(&mut self) -> Option<u32> {
         if self.lost == self.again {
             return None;
@@ -236,7 +236,7 @@ impl Scoreboard {
         None
     }
 
-    /// A segment is sent once more.
+    /// Retransmits a segment.
     pub(super) fn repeat(&mut self, number: u32, sent: Sent) {
         let Some(old) = self.get_mut(number) else { return };
         let again = old.lost && !old.again;
@@ -246,7 +246,8 @@ impl Scoreboard {
         self.repeats.push_back((number, sent.at));
     }
 
-    /// `SetPipe` as RFC 6675 writes it, by a look at every segment; and the counts anew.
+    /// Computes `SetPipe` as written in RFC 6675, by visiting every segment, and recounts the
+    /// counters.
     #[cfg(test)]
     fn pipe_by_definition(&self) -> u32 {
         let sacked_above = |index: usize| self.sent.range(index + 1..).filter(|s| s.sacked).count();
@@ -286,7 +287,7 @@ mod tests {
         found
     }
 
-    /// By hand from RFC 6675 §4 and §5: ten segments, of which 0 and 4 are lost.
+    /// Calculated manually from RFC 6675 §4 and §5: ten segments, of which 0 and 4 are lost.
     ///
     /// | arrives | sacked | lost | pipe |
     /// |---|---|---|---|
@@ -323,7 +324,7 @@ mod tests {
         assert_eq!((board.pipe(), board.outstanding(), board.next()), (0, 0, 10));
     }
 
-    /// What is news is seen once, by SACK or by number.
+    /// Each arrival is reported once, by SACK or by number.
     #[test]
     fn each_segment_is_news_once() {
         let mut board = board(6);
@@ -334,7 +335,7 @@ mod tests {
         assert_eq!(news, [2, 3, 4, 0, 1, 5]);
     }
 
-    /// A retransmission that a later segment has overtaken is sent once more.
+    /// A retransmission overtaken by a later segment is sent once more.
     #[test]
     fn a_lost_retransmission_is_found() {
         let mut board = board(8);
@@ -357,8 +358,8 @@ mod tests {
         assert_eq!(board.pipe(), 4);
     }
 
-    /// The counters agree with the definition, over random losses. Every segment whose
-    /// retransmission was not overtaken is as RFC 6675 has it.
+    /// The counters agree with the definition, over random losses. RFC 6675 applies to every
+    /// segment whose retransmission was not overtaken.
     #[test]
     fn the_counters_are_what_a_count_finds() {
         let mut rng = Streams::new(1).stream("scoreboard");

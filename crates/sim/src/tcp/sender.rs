@@ -1,23 +1,23 @@
-//! The sending end: what may be sent, what is lost, and when the timer expires.
+//! The sending end: transmission, loss recovery and timers.
 //!
 //! **Source.**
 //!
-//! - RFC 6675 §5: recovery by SACK; the loss is found by [`scoreboard`](super).
-//! - RFC 6937 §3: the window while it is reduced.
+//! - RFC 6675 §5: recovery by SACK; losses are detected by [`scoreboard`](super).
+//! - RFC 6937 §3: the window during its reduction.
 //! - RFC 6298 §5: the timer.
-//! - RFC 3168 §6.1.2: one reduction a window for marks.
+//! - RFC 3168 §6.1.2: one reduction per window for marks.
 //! - RFC 5681 §4.3: a lost retransmission reduces the window once more.
 //! - RFC 8985: a retransmission is lost if a later segment has arrived. A gap below fewer than
-//!   three segments is lost after a quarter of the shortest round trip (§6.2). A tail is probed
+//!   three segments is lost after a quarter of the minimum round-trip time (§6.2). A tail is probed
 //!   after two round trips (§7.3).
 //!
-//! **Simplifications.** Rules 3 and 4 of `NextSeg` in RFC 6675 are left out: the probe of the tail
-//! does their work. A probe that itself repairs the only loss does not reduce the window (RFC 8985
-//! §7.4). A timeout that was in error is not undone.
+//! **Simplifications.** Rules 3 and 4 of `NextSeg` in RFC 6675 are omitted: the tail probe replaces
+//! them. A probe that itself repairs the only loss does not reduce the window (RFC 8985 §7.4). A
+//! spurious timeout is not undone.
 //!
-//! The sender has no clock and no events: [`Sender::on_ack`] and [`Sender::on_timer`] say what
-//! happened, [`Sender::poll`] hands out segments until there are none, and [`Sender::due`] says
-//! when to come back.
+//! The sender has no clock and no events: call [`Sender::on_ack`] and [`Sender::on_timer`] for
+//! events, then [`Sender::poll`] until it returns no segment; [`Sender::due`] returns the time of
+//! the next timer.
 
 use freeboard::sched_core::{Ecn, Nanos};
 
@@ -26,35 +26,36 @@ use super::rto::Rto;
 use super::scoreboard::{Scoreboard, Sent};
 use super::{Ack, Data};
 
-/// How the window is reduced while losses are repaired.
+/// Reduction of the window during loss recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recovery {
-    /// In step with what arrives (RFC 6937), as Linux.
+    /// In proportion to arrivals (RFC 6937), as in Linux.
     #[default]
     Proportional,
-    /// At once: nothing but the first loss is sent before enough has left the network (RFC 6675).
+    /// At once: after the first retransmission nothing is sent before enough segments have left the
+    /// network (RFC 6675).
     AtOnce,
 }
 
-/// What may be set of a connection.
+/// Configuration of a connection.
 #[derive(Debug)]
 pub struct Config {
-    /// The congestion control.
+    /// Congestion control algorithm.
     pub control: Box<dyn Controller>,
-    /// Segments to be sent; [`u32::MAX`] never end.
+    /// Number of segments to send; [`u32::MAX`] for a transfer without end.
     pub segments: u32,
-    /// Segments that the receiver has room for.
+    /// Receiver's window in segments.
     pub window: u32,
-    /// How losses are repaired.
+    /// Loss recovery algorithm.
     pub recovery: Recovery,
-    /// Whether segments are paced where the control does not ask for it: twice the window a round
-    /// trip in slow start, 1.2 times later, the defaults of Linux (`tcp_pacing_ss_ratio` and
+    /// Paces segments even if the congestion control does not: at twice the window per round trip
+    /// in slow start, 1.2 times later, the defaults of Linux (`tcp_pacing_ss_ratio` and
     /// `tcp_pacing_ca_ratio` in its `ip-sysctl` document).
     pub paced: bool,
 }
 
 impl Config {
-    /// A transfer without end and without a limit of its window.
+    /// Creates the configuration of a transfer without end and without a window limit.
     #[must_use]
     pub fn new(control: Box<dyn Controller>) -> Self {
         let (segments, window) = (u32::MAX, u32::MAX);
@@ -62,11 +63,11 @@ impl Config {
     }
 }
 
-/// What is done about congestion.
+/// Congestion state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     Open,
-    /// Since a loss or a mark, until everything below `end` is acknowledged.
+    /// After a loss or a mark, until everything below `end` is acknowledged.
     Reducing {
         end: u32,
         cause: Cause,
@@ -75,22 +76,22 @@ enum State {
         delivered: u32,
         out: u32,
     },
-    /// Since a timeout, until everything below `end` is acknowledged.
+    /// After a timeout, until everything below `end` is acknowledged.
     TimedOut {
         end: u32,
     },
 }
 
-/// What the sender counts for its own report.
+/// Counters of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Events {
-    /// Segments sent, retransmissions too.
+    /// Segments sent, including retransmissions.
     pub sent: u64,
     /// Retransmissions.
     pub repeated: u64,
-    /// Windows that were reduced for a loss.
+    /// Window reductions caused by losses.
     pub losses: u64,
-    /// Windows that were reduced for a mark of RFC 3168.
+    /// Window reductions caused by marks of RFC 3168.
     pub marks: u64,
     /// Timeouts.
     pub timeouts: u64,
@@ -104,20 +105,20 @@ pub struct Sender {
     rto: Rto,
     window: Window,
     state: State,
-    /// When the retransmission timer expires; `None` while nothing is in flight.
+    /// Expiry of the retransmission timer; `None` while nothing is in flight.
     expires: Option<Nanos>,
-    /// When the tail is probed.
+    /// Time of the tail probe.
     probe: Option<Nanos>,
-    /// A probe is to be sent, whatever the window.
+    /// True if a probe must be sent regardless of the window.
     probes: bool,
-    /// No other probe before everything below is acknowledged.
+    /// No other probe is sent before everything below is acknowledged.
     probed_below: u32,
-    /// When a gap counts as lost.
+    /// Time at which a gap counts as lost.
     gap: Option<Nanos>,
     least: Option<Nanos>,
-    /// Send time and number of the segment that was sent last among those that have arrived.
+    /// Sending time and number of the arrived segment that was sent last.
     arrived: (Nanos, u32),
-    /// The round trip of that segment.
+    /// Round-trip time of that segment.
     arrived_after: Nanos,
     delivered: u32,
     delivered_at: Nanos,
@@ -125,24 +126,24 @@ pub struct Sender {
     /// A round ends when a segment arrives that was sent after this count had been delivered.
     round_end: u32,
     marks: u32,
-    /// Marks are not answered before a segment above this number is acknowledged: the first new
-    /// one tells the receiver of the last reduction.
+    /// Marks are ignored until a segment above this number is acknowledged: the first new segment
+    /// informs the receiver of the last reduction.
     answered_below: u32,
-    /// When the window was reduced last for a loss or a mark.
+    /// Time of the last window reduction for a loss or a mark.
     reduced_at: Nanos,
-    /// The next new segment says that the window was reduced.
+    /// True if the next new segment must report a window reduction.
     says_reduced: bool,
-    /// The window kept a segment back since the last acknowledgement.
+    /// True if the window delayed a segment since the last acknowledgement.
     limited: bool,
-    /// The next segment is not sent before, when paced.
+    /// Earliest time of the next segment, when paced.
     paced_until: Nanos,
-    /// What was in flight before the acknowledgement that is being read.
+    /// Segments in flight before the acknowledgement that is being processed.
     flight: u32,
     events: Events,
 }
 
 impl Sender {
-    /// A connection that stands, with nothing sent.
+    /// Creates an established connection with nothing sent.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self {
@@ -174,58 +175,57 @@ impl Sender {
         }
     }
 
-    /// The codepoint of what is sent for the first time; retransmissions are [`Ecn::NotEct`] (RFC
-    /// 3168 §6.1.5).
+    /// Returns the code point of new segments; retransmissions are [`Ecn::NotEct`] (RFC 3168
+    /// §6.1.5).
     #[must_use]
     pub fn ecn(&self) -> Ecn {
         self.config.control.ecn()
     }
 
-    /// The window.
+    /// Returns the window.
     #[must_use]
     pub const fn window(&self) -> Window {
         self.window
     }
 
-    /// Segments in the network, as far as the sender knows.
+    /// Returns the estimated number of segments in the network.
     #[must_use]
     pub fn in_flight(&self) -> u32 {
         self.board.pipe()
     }
 
-    /// SRTT.
+    /// Returns SRTT.
     #[must_use]
     pub fn smoothed(&self) -> Option<Nanos> {
         self.rto.smoothed()
     }
 
-    /// What has happened.
+    /// Returns the counters.
     #[must_use]
     pub const fn events(&self) -> Events {
         self.events
     }
 
-    /// Whether everything is acknowledged.
+    /// Returns true if everything is acknowledged.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.board.first() >= self.config.segments
     }
 
-    /// When [`Sender::on_timer`] is worth a call.
+    /// Returns the time at which to call [`Sender::on_timer`].
     #[must_use]
     pub fn due(&self) -> Option<Nanos> {
         [self.expires, self.probe, self.gap].into_iter().flatten().min()
     }
 
-    /// When [`Sender::poll`] is worth a repetition though nothing arrives: the pace keeps a segment
-    /// back.
+    /// Returns the time at which to call [`Sender::poll`] again because pacing delays a segment.
     #[must_use]
     pub fn paced_until(&mut self, now: Nanos) -> Option<Nanos> {
         let waits = self.paced_until > now && self.allows() && self.wants().is_some();
         waits.then_some(self.paced_until)
     }
 
-    /// An acknowledgement has arrived.
+    /// Processes an acknowledgement.
     pub fn on_ack(&mut self, now: Nanos, ack: &Ack) {
         if ack.next > self.board.next() {
             return;
@@ -257,7 +257,7 @@ impl Sender {
         self.limited = false;
     }
 
-    /// Takes in what has arrived. The second value is send time and number of that segment which
+    /// Records arrivals. The second value is sending time and number of the arrived segment that
     /// was sent last.
     fn take_in(&mut self, now: Nanos, ack: &Ack) -> (Feedback, Option<(Nanos, u32)>) {
         let before = self.board.first();
@@ -270,8 +270,7 @@ impl Sender {
             if !sent.repeated {
                 rtt = Some(since);
             }
-            // What came so soon may be the answer to an earlier transmission (RFC 8985 §6.2, step
-            // 2).
+            // An earlier arrival may belong to a previous transmission (RFC 8985 §6.2, step 2).
             if !sent.repeated || least.is_some_and(|least| since >= least) {
                 latest = latest.max(Some((sent.at, number)));
             }
@@ -284,8 +283,7 @@ impl Sender {
         self.board.acknowledge(ack.next, &mut each);
         ack.blocks().for_each(|block| self.board.sack(block, &mut each));
         if ack.next > before && rtt.is_none() {
-            // Everything was sent more than once: the timestamp tells which transmission is
-            // answered.
+            // Everything was sent more than once: the timestamp identifies the transmission.
             rtt = Some(now.since(ack.at));
         }
         if let Some(rtt) = rtt {
@@ -322,7 +320,7 @@ impl Sender {
         (feedback, latest)
     }
 
-    /// The delivery rate of a segment that has arrived
+    /// Returns the delivery rate of an arrived segment
     /// (draft-cheng-iccrg-delivery-rate-estimation-00 §3.3).
     fn rate(&self, now: Nanos, sent: &Sent) -> Option<(f64, bool)> {
         let interval = sent.at.since(sent.first_at).max(now.since(sent.delivered_at));
@@ -331,8 +329,8 @@ impl Sender {
         is_long.then(|| (segments / (interval.0 as f64 / 1e9), sent.starved))
     }
 
-    /// A gap below fewer segments than the threshold: a timer decides, unless losses are being
-    /// repaired.
+    /// Handles a gap below fewer segments than the threshold: a timer decides, except during
+    /// recovery.
     fn look_for_gap(&mut self, now: Nanos, found: bool) {
         self.gap = None;
         let is_open =
@@ -348,13 +346,13 @@ impl Sender {
         }
     }
 
-    /// What reordering may delay a segment by (RFC 8985 §6.2, step 4).
+    /// Returns the allowance for reordering (RFC 8985 §6.2, step 4).
     fn allowance(&self) -> Nanos {
         Nanos(self.least.unwrap_or_default().0 / 4)
     }
 
-    /// Ends recovery when what was in flight at its start is acknowledged. Returns whether it has
-    /// ended.
+    /// Ends recovery when the segments in flight at its start are acknowledged. Returns true if it
+    /// has ended.
     fn leave_states(&mut self) -> bool {
         let first = self.board.first();
         match self.state {
@@ -370,7 +368,7 @@ impl Sender {
         true
     }
 
-    /// Reduces the window for a loss or a mark, once for what is in flight.
+    /// Reduces the window for a loss or a mark, once per window in flight.
     fn react(&mut self, now: Nanos, echo: bool) {
         let has_loss = self.board.next_lost().is_some();
         let answers = echo
@@ -379,7 +377,7 @@ impl Sender {
         match &mut self.state {
             State::Open if has_loss => self.begin_to_reduce(now, Cause::Loss),
             State::Open if answers => self.begin_to_reduce(now, Cause::Mark),
-            // The window is reduced already: the losses are repaired within it.
+            // The window is already reduced: the losses are repaired within it.
             State::Reducing { cause: cause @ Cause::Mark, .. } if has_loss => {
                 *cause = Cause::Loss;
                 self.events.losses += 1;
@@ -388,9 +386,9 @@ impl Sender {
         }
     }
 
-    /// A retransmission was lost that was sent after the last reduction: two indications of
-    /// congestion lower the window twice (RFC 5681 §4.3). After a timeout there is nothing to
-    /// lower: the window began at one segment.
+    /// Reduces the window for the loss of a retransmission that was sent after the last reduction:
+    /// two indications of congestion lower it twice (RFC 5681 §4.3). After a timeout the window is
+    /// already one segment.
     fn reduce_again(&mut self, now: Nanos) {
         if matches!(self.state, State::Reducing { .. }) {
             self.begin_to_reduce(now, Cause::Loss);
@@ -444,7 +442,7 @@ impl Sender {
         }
     }
 
-    /// The time is `now`: a timer may have expired.
+    /// Processes the timers that have expired at `now`.
     pub fn on_timer(&mut self, now: Nanos) {
         let is_due = |at: Option<Nanos>| at.is_some_and(|at| at <= now);
         self.flight = self.board.outstanding();
@@ -490,8 +488,8 @@ impl Sender {
         self.arm_probe(now);
     }
 
-    /// A tail is probed after two round trips, or later if one segment may wait for the receiver's
-    /// timer (RFC 8985 §7.2).
+    /// Sets the tail probe after two round trips, or later if the receiver may delay the
+    /// acknowledgement of a single segment (RFC 8985 §7.2).
     fn arm_probe(&mut self, now: Nanos) {
         self.probe = None;
         let Some(smoothed) = self.rto.smoothed() else { return };
@@ -507,7 +505,7 @@ impl Sender {
         self.probes || f64::from(self.board.pipe() + 1) <= self.window.size.max(1.0)
     }
 
-    /// The segment that is sent next if the window allows it.
+    /// Returns the next segment to send if the window allows it.
     fn wants(&mut self) -> Option<u32> {
         if let Some(number) = self.board.next_lost() {
             return Some(number);
@@ -516,11 +514,12 @@ impl Sender {
         if next < self.config.segments && self.board.outstanding() < self.config.window {
             return Some(next);
         }
-        // A probe repeats the last segment when there is no new one.
+        // A probe repeats the last segment if there is no new one.
         (self.probes && self.board.outstanding() > 0).then(|| next - 1)
     }
 
-    /// The segment that is sent at `now`, and its codepoint. Repeat it until there is none.
+    /// Returns a segment to send at `now` and its code point. Call repeatedly until it returns
+    /// `None`.
     pub fn poll(&mut self, now: Nanos) -> Option<(Data, Ecn)> {
         if !self.allows() {
             self.limited = true;
@@ -540,7 +539,7 @@ impl Sender {
     fn send(&mut self, now: Nanos, number: u32) -> (Data, Ecn) {
         self.pace(now);
         if self.board.pipe() == 0 {
-            // Nothing is in the network: what comes is not a rate of the time before.
+            // The network is empty: the delivery rate must not include the time before.
             (self.first_at, self.delivered_at) = (now, now);
         }
         let mut sent = Sent::new(now, self.delivered, self.delivered_at, self.first_at);
@@ -558,8 +557,8 @@ impl Sender {
         if let State::Reducing { out, .. } = &mut self.state {
             *out += 1;
         }
-        // Each retransmission starts the timer anew (RFC 6675 §6): otherwise it would expire when
-        // losses take long to repair.
+        // Each retransmission restarts the timer (RFC 6675 §6); otherwise it would expire during a
+        // long recovery.
         if had_none || self.probes || !is_new {
             self.expires = Some(now.plus(self.rto.timeout()));
         }
@@ -573,7 +572,7 @@ impl Sender {
         (Data { number, reduced, at: now }, ecn)
     }
 
-    /// Keeps the next segment back for as long as this one lasts at the pace.
+    /// Delays the next segment by the duration of this one at the pacing rate.
     fn pace(&mut self, now: Nanos) {
         let rate = self.config.control.pace().or_else(|| {
             let smoothed = self.rto.smoothed().filter(|_| self.config.paced)?;
@@ -586,7 +585,7 @@ impl Sender {
     }
 }
 
-/// RFC 6937 §3.1: segments that may be sent for this acknowledgement.
+/// RFC 6937 §3.1: number of segments that may be sent for this acknowledgement.
 fn proportional(
     pipe: u32,
     threshold: f64,

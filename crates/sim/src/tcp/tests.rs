@@ -1,4 +1,4 @@
-//! Sender and receiver together: sequences by hand, and what must hold under random loss.
+//! Sender and receiver together: sequences calculated manually, and invariants under random loss.
 
 use freeboard::sched_core::{Ecn, Limits, Nanos};
 use freeboard::shaper::{Overhead, Rate, Shaper};
@@ -19,7 +19,7 @@ fn reno() -> Sender {
     Sender::new(Config::new(Box::new(NewReno::new(Ecn::NotEct))))
 }
 
-/// What the sender sends at `now`.
+/// Returns the numbers of the segments sent at `now`.
 fn numbers(sender: &mut Sender, now: Nanos) -> Vec<u32> {
     core::iter::from_fn(|| sender.poll(now)).map(|(data, _)| data.number).collect()
 }
@@ -30,7 +30,7 @@ fn ack(next: u32, blocks: &[(u32, u32)]) -> Ack {
     ack
 }
 
-/// RFC 6928, RFC 5681: ten segments, then two for each that is acknowledged.
+/// RFC 6928, RFC 5681: ten segments, then two for each acknowledged one.
 #[test]
 fn slow_start_doubles_a_window_of_ten() {
     let mut sender = reno();
@@ -42,9 +42,9 @@ fn slow_start_doubles_a_window_of_ten() {
     assert_eq!((sender.window().size, sender.in_flight()), (20.0, 20));
 }
 
-/// By hand: of segments 0 to 9 the first is lost. Linux's and RFC 6675's rules for the window
-/// differ in what is sent while the others arrive: half of what arrives, or nothing until half has
-/// left the network.
+/// Calculated manually: of segments 0 to 9 the first is lost. RFC 6937 (used by Linux) and RFC 6675
+/// differ in the segments sent while the others arrive: half of the arrivals, or nothing until half
+/// has left the network.
 ///
 /// | arrives | pipe | RFC 6937, half of ten | RFC 6675 |
 /// |---|---|---|---|
@@ -84,7 +84,7 @@ fn a_lost_retransmission_reduces_the_window_again() {
     let first_new = 10;
     assert_eq!(sender.window().threshold, 5.0);
     numbers(&mut sender, ms(101));
-    // What was sent before the retransmission says nothing of it.
+    // Segments sent before the retransmission carry no information about it.
     sender.on_ack(ms(150), &ack(0, &[(1, 10)]));
     assert_eq!(sender.events().losses, 1);
     let mut now = 200;
@@ -97,8 +97,8 @@ fn a_lost_retransmission_reduces_the_window_again() {
     assert!(sender.window().threshold < 5.0, "{:?}", sender.window());
 }
 
-/// RFC 8985 §6.2: segment 0 is lost and two others arrive, too few for the threshold. It is lost a
-/// quarter of the shortest round trip after a segment that was sent with it has arrived.
+/// RFC 8985 §6.2: segment 0 is lost and two others arrive, too few for the threshold. It is
+/// declared lost a quarter of the minimum round-trip time after a segment sent with it has arrived.
 #[test]
 fn a_gap_below_few_segments_is_found_by_time() {
     let control = Box::new(NewReno::new(Ecn::NotEct));
@@ -125,8 +125,8 @@ fn a_lost_tail_is_probed() {
     assert!(sender.is_done() && sender.events().timeouts == 0);
 }
 
-/// RFC 6298 §5: without an answer the timer expires after 1, 3 and 7 seconds, and one segment is
-/// sent each time.
+/// RFC 6298 §5: without an acknowledgement the timer expires after 1, 3 and 7 seconds, and one
+/// segment is sent each time.
 #[test]
 fn timeouts_double() {
     let mut sender = reno();
@@ -143,7 +143,7 @@ fn timeouts_double() {
     assert_eq!(numbers(&mut sender, ms(7_100)), [1, 2]);
 }
 
-/// RFC 3168 §6.1.2: one reduction for the marks of a window, told in the next new segment.
+/// RFC 3168 §6.1.2: one reduction for the marks of a window, reported in the next new segment.
 #[test]
 fn a_window_is_reduced_once_for_its_marks() {
     let mut sender = Sender::new(Config::new(Box::new(NewReno::new(Ecn::Ect0))));
@@ -179,10 +179,10 @@ enum Event {
     Timers,
 }
 
-/// Goal: all segments arrive, once in order, and no sender waits for ever. Method: segments and
-/// acknowledgements are lost, and segments marked, at random, up to a fifth of each, over 20 ms
-/// there and back. The queue of events never empties before the transfer is done, and 400 segments
-/// take less than an hour.
+/// Goal: all segments arrive, once and in order, and no sender waits forever. Method: segments and
+/// acknowledgements are lost, and segments marked, at random, up to a fifth of each, over a round
+/// trip of 20 ms. The event queue never empties before the transfer is done, and 400 segments take
+/// less than an hour.
 #[test]
 fn everything_arrives_under_random_loss() {
     for seed in 0..40 {
@@ -222,7 +222,7 @@ fn everything_arrives_under_random_loss() {
                 while let Some((data, ecn)) = sender.poll(now) {
                     if !rng.chance(loss, 1_000) {
                         let marked = ecn.is_capable() && rng.chance(marks, 1_000);
-                        // As in a queue: one after the other.
+                        // In order, as in a queue.
                         let wait = Nanos(10_000_000 + rng.below(1_000));
                         events.schedule(now.plus(wait), Event::Data(data, marked));
                     }
@@ -237,8 +237,8 @@ fn everything_arrives_under_random_loss() {
     }
 }
 
-/// Goal: no connection has more than the line carries, and every packet is accounted for. Method:
-/// each control alone and all together through a short FIFO at 10 Mbit/s.
+/// Goal: no connection exceeds the rate of the link, and every packet is accounted for. Method:
+/// each congestion control alone and all together through a short FIFO at 10 Mbit/s.
 #[test]
 fn goodput_is_at_most_the_lines() {
     let rate = Rate::megabits_per_second(10).unwrap();
@@ -268,8 +268,7 @@ fn goodput_is_at_most_the_lines() {
     }
 }
 
-/// A short transfer over an idle line takes as many round trips as its windows: 10, 20 and 5 of 35
-/// segments.
+/// A short transfer over an idle link takes one round trip per window: 10, 20 and 5 of 35 segments.
 #[test]
 fn a_transfer_ends_when_its_last_acknowledgement_arrives() {
     let link = || {
@@ -283,7 +282,7 @@ fn a_transfer_ends_when_its_last_acknowledgement_arrives() {
     let id = network.connect(Way::Down, [1, 1], ms(5), config);
     network.run_until(ms(999));
     let took = network.completion(id).unwrap();
-    // The last segment of an odd number waits for the receiver's timer, 40 ms.
+    // The last of an odd number of segments waits for the receiver's timer, 40 ms.
     assert!((ms(160)..ms(162)).contains(&took), "{took:?}");
     assert_eq!(network.goodput(id).bytes(), 35 * u64::from(PAYLOAD));
     assert_eq!(network.sender(id).events().repeated, 0);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes kernel.pcap and kernel.pcapng beside this script: see README.md. Needs root, iproute2,
+# Creates kernel.pcap and kernel.pcapng beside this script: see README.md. Needs root, iproute2,
 # ethtool, tcpdump, editcap and mergecap (wireshark-common), ping and python3.
 set -eu
 cd "$(dirname "$0")"
@@ -24,7 +24,7 @@ for side in "$near 1" "$far 2"; do
     ip -n $1 addr add 2001:db8::$2/64 dev line nodad
     ip -n $1 link set line up
 done
-# 10 Mbit/s towards the far end, so that arrivals are spread as on a real line.
+# 10 Mbit/s towards the far end, so that arrivals are spaced as on a real link.
 ip netns exec $near tc qdisc add dev line root tbf rate 10mbit burst 3200 limit 60000
 
 for side in $near $far; do
@@ -75,7 +75,7 @@ for thread in threads: thread.start()
 for thread in threads: thread.join()
 PY
 sleep 1
-# By their ids: the jobs of this script and no others.
+# Only the jobs of this script, by their ids.
 kill $(jobs -p) 2>/dev/null || true
 wait
 
@@ -84,6 +84,6 @@ cp "$scratch/$near.pcap" kernel.pcap
 editcap -r "$scratch/$near.pcap" "$scratch/a.pcap" 1-150
 editcap -F pcap -r "$scratch/$far.pcap" "$scratch/b.pcap" 1-150
 mergecap -F pcapng -w kernel.pcapng "$scratch/a.pcap" "$scratch/b.pcap"
-# The kernel's build says more about the machine than about its traffic: same length, in blanks.
+# Blanks out the kernel build, which identifies the machine; the length stays equal.
 release=$(uname -r)
 sed -i "s/$release/$(printf '%-*s' ${#release} "${release%%-*}")/" kernel.pcapng

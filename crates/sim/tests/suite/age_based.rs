@@ -1,5 +1,5 @@
-//! Flows by age, by `sim reproduce age-based`: every sentence that must hold does, and the
-//! documents show what the command prints.
+//! Test of `sim reproduce age-based`: every required check passes, and the documents show the
+//! command's output.
 
 use crate::documents::{Run, document};
 

@@ -1,10 +1,10 @@
-//! The model TCP beside a kernel's, by `sim reproduce aqm-linux`: every sentence holds, and the
-//! document shows what the command prints.
+//! Test of `sim reproduce aqm-linux`, model TCP compared with a kernel's: every check passes, and
+//! the document shows the command's output.
 
 use crate::documents::{Run, document};
 
-/// Goal: a change of a queue, an AQM or the model TCP shows here as a difference to look at.
-/// Method: five seeds, those of the documented table.
+/// Goal: a change of a queue, an AQM or the model TCP is noticed as a difference to review. Method:
+/// five seeds, those of the documented table.
 #[test]
 #[ignore = "seconds: `cargo xtask check` runs it"]
 fn every_sentence_holds_and_the_document_shows_the_table() {

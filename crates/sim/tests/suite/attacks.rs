@@ -1,5 +1,5 @@
-//! The table of attacks, made again by `sim reproduce attacks`: every sentence that must hold does,
-//! and the documents show what the command prints.
+//! Test of `sim reproduce attacks`: every required check passes, and the documents show the
+//! command's output.
 
 use crate::documents::{Run, document};
 
@@ -11,7 +11,8 @@ fn every_sentence_holds_and_the_documents_show_the_tables() {
     run.assert_shown_in(document!("docs/tables/attacks.md"));
 }
 
-/// The row of a table of the text, its columns from the right: G1, by port, Isolated, SQF, DRR++.
+/// Returns a cell of a table in the text; columns are counted from the right: G1, by port,
+/// Isolated, SQF, DRR++.
 fn cell<'a>(text: &'a str, table: &str, row: &str, from_right: usize) -> &'a str {
     let table = text.split("\n\n").find(|part| part.starts_with(table)).unwrap();
     let line = table.lines().find(|line| line.starts_with(row)).unwrap();

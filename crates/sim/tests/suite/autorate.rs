@@ -1,5 +1,5 @@
-//! Rates that follow lines, by `sim reproduce autorate`: every sentence that must hold does, and
-//! the documents show what the command prints.
+//! Test of `sim reproduce autorate`: every required check passes, and the documents show the
+//! command's output.
 
 use crate::documents::{Run, document};
 

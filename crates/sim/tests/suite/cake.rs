@@ -1,9 +1,9 @@
-//! CAKE's figures, made again by `sim reproduce cake`: every sentence that must hold does, and the
-//! documents show what the command prints and draws.
+//! Test of CAKE's figures by `sim reproduce cake`: every required check passes, and the documents
+//! show the command's output and pictures.
 
 use crate::documents::{Run, document};
 
-/// A test for each figure: its name, how many sentences it has, and the page.
+/// A test for each figure: its name, its number of checks, and the page.
 macro_rules! figures {
     ($($test:ident $name:literal $sentences:literal $page:literal)*) => {$(
         #[test]

@@ -1,5 +1,5 @@
-//! Captures: what is read is what was written, what the kernel sent, and what another reader reads;
-//! whatever is broken has an error with the right offset.
+//! Captures: packets read equal those written, those the kernel sent, and those another reader
+//! reads; every broken file causes an error with the right offset.
 
 use freeboard::sched_core::Nanos;
 use pcap_parser::{Block, parse_block_le, parse_pcap_frame, parse_pcap_header};
@@ -18,7 +18,7 @@ fn error(file: &[u8]) -> CaptureError {
 
 // ---- real traffic ------------------------------------------------------------------------------
 
-/// The counts are tcpdump's, by its own filters: see `data/README.md`.
+/// The counts are from tcpdump with its own filters: see `data/README.md`.
 #[test]
 fn the_kernels_packets_are_all_there() {
     let packets = read(PCAP).unwrap();
@@ -50,11 +50,11 @@ fn the_kernels_packets_are_all_there() {
     assert_eq!(counts.into_iter().collect::<Vec<_>>(), expected);
     assert!(packets.iter().all(|packet| packet.bytes.len() <= 96 && packet.original_len <= 1514));
     assert!(packets.is_sorted_by_key(|packet| packet.at));
-    // 2026-11-21 18:24:59.040141389 UTC, as capinfos says.
+    // 2026-11-21 18:24:59.040141389 UTC, according to capinfos.
     assert_eq!(packets.last().unwrap().at, Nanos(1_795_285_499_040_141_389));
 }
 
-/// Goal: the same packets as an independent reader. Method: the nom parsers of `pcap-parser`.
+/// Goal: packets equal those of an independent reader. Method: the nom parsers of `pcap-parser`.
 #[test]
 fn another_reader_reads_the_same_pcap() {
     let (mut rest, header) = parse_pcap_header(PCAP).unwrap();
@@ -130,8 +130,8 @@ fn what_was_written_is_read() {
     }
 }
 
-/// The kernel's packets written again are its file again, byte for byte behind the snapshot
-/// length, which is the writer's own.
+/// Writing the kernel's packets reproduces its file byte for byte, except for the snapshot length,
+/// which is the writer's.
 #[test]
 fn the_kernels_file_written_again_is_the_same_file() {
     let mut writer = Writer::new(Vec::new(), LinkType::Ethernet, Resolution::Nanos).unwrap();
@@ -153,14 +153,14 @@ fn the_writer_refuses_what_the_format_cannot_hold() {
     assert_eq!(read(&file).unwrap()[0].original_len, 262_144);
 }
 
-// ---- hand-made files, in both byte orders -------------------------------------------------------
+// ---- assembled files, in both byte orders ------------------------------------------------------
 
-/// Words of 32 bits in one byte order, which is all that block structure is made of.
+/// Encodes 32-bit words in one byte order; block structure consists of these only.
 fn words(big: bool, words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|w| if big { w.to_be_bytes() } else { w.to_le_bytes() }).collect()
 }
 
-/// Two halves of a word, as they stand in a file of that order.
+/// Combines two halves of a word, in the order of a file with that byte order.
 fn halves(big: bool, first: u16, second: u16) -> u32 {
     let (first, second) = (u32::from(first), u32::from(second));
     if big { first << 16 | second } else { second << 16 | first }
@@ -176,18 +176,18 @@ fn section(big: bool) -> Vec<u8> {
     block(big, 0x0a0d_0d0a, &words(big, &[0x1a2b_3c4d, halves(big, 1, 0), all, all]))
 }
 
-/// An interface description; `options` are whole words.
+/// Builds an interface description; `options` are whole words.
 fn interface(big: bool, link: u16, snapshot: u32, options: &[u8]) -> Vec<u8> {
     let fixed = words(big, &[halves(big, link, 0), snapshot]);
     block(big, 1, &[&fixed, options].concat())
 }
 
-/// `if_tsresol`, padded.
+/// Builds `if_tsresol`, padded.
 fn resolution(big: bool, value: u8) -> Vec<u8> {
     [words(big, &[halves(big, 9, 1)]), vec![value, 0, 0, 0]].concat()
 }
 
-/// A packet of four bytes on interface `number`, of which 60 were on the wire.
+/// Builds a packet of four bytes on interface `number`, of which 60 were on the wire.
 fn enhanced(big: bool, number: u32, ticks: u64) -> Vec<u8> {
     let (high, low) = ((ticks >> 32) as u32, ticks as u32);
     block(big, 6, &[words(big, &[number, high, low, 4, 60]), b"data".to_vec()].concat())
@@ -201,7 +201,7 @@ fn times(file: &[u8]) -> Vec<u64> {
 fn pcap_is_read_in_both_byte_orders_and_both_resolutions() {
     for big in [false, true] {
         for (magic, at) in [(0xa1b2_c3d4, 7_000_005_000), (0xa1b2_3c4d, 7_000_000_005)] {
-            // The upper half of the link type: a frame check sequence of four bytes is present.
+            // The upper half of the link type declares a frame check sequence of four bytes.
             let header = words(big, &[magic, halves(big, 2, 4), 0, 0, 65_535, 0x4400_0001]);
             let file = [header, words(big, &[7, 5, 3, 60]), b"abc".to_vec()].concat();
             let packets = read(&file).unwrap();
@@ -214,8 +214,8 @@ fn pcap_is_read_in_both_byte_orders_and_both_resolutions() {
     }
 }
 
-/// Every clock an interface may have. Values by hand: 2^-20 s · 3 · 2^20 = 3 s; 10^-10 s · 15 is
-/// 1.5 ns; a tick of 10^-127 s is nothing.
+/// Every clock an interface may have. Values calculated manually: 2^-20 s · 3 · 2^20 = 3 s; 10^-10
+/// s · 15 is 1.5 ns; a tick of 10^-127 s is nothing.
 #[test]
 fn a_tick_is_what_its_interface_says() {
     for big in [false, true] {
@@ -235,7 +235,7 @@ fn a_tick_is_what_its_interface_says() {
             (offset(-2), 2_000_001, 1_000),
             // An unknown option of three bytes and its padding come first.
             ([words(big, &[halves(big, 2, 3), 0]), resolution(big, 3)].concat(), 5, 5_000_000),
-            // Behind the end of options nothing counts.
+            // Options after the end of options are ignored.
             ([vec![0; 4], resolution(big, 3)].concat(), 5, 5_000),
         ];
         for (options, ticks, nanos) in clocks {
@@ -283,9 +283,9 @@ fn simple_and_obsolete_packets_are_packets_too() {
 
 // ---- broken files ------------------------------------------------------------------------------
 
-/// Goal: a file cut anywhere gives every whole record, then either its end or an error at exactly
-/// the first byte of the record that was cut. Method: all cuts of four files, against the record
-/// boundaries of the uncut one.
+/// Goal: a file truncated anywhere gives every whole record, then either its end or an error at
+/// exactly the first byte of the truncated record. Method: all truncations of four files, compared
+/// with the record boundaries of the whole file.
 #[test]
 fn a_file_cut_anywhere_has_an_error_at_the_record_that_was_cut() {
     for big in [false, true] {
@@ -326,8 +326,8 @@ fn check_cuts(file: &[u8], boundaries: &[usize]) {
     }
 }
 
-/// Goal: no bytes make the reader panic or run for ever. Method: each byte of real files replaced
-/// by four values, and a packet count that the file's length bounds.
+/// Goal: no input makes the reader panic or loop forever. Method: each byte of real files replaced
+/// by four values; the file's length bounds the packet count.
 #[test]
 fn a_damaged_file_ends() {
     let description = interface(false, 1, 96, &resolution(false, 9));
@@ -354,7 +354,7 @@ fn a_foreign_file_is_named_by_its_first_bytes() {
     );
     assert_eq!(
         zip.to_string(),
-        "at byte 0: no capture begins with 50 4b 03 04; expected a1b2c3d4 or a1b23c4d in either \
+        "at byte 0: not a capture: begins with 50 4b 03 04; expected a1b2c3d4 or a1b23c4d in either \
          byte order (pcap), or 0a0d0d0a (pcapng)"
     );
     let empty = error(b"");
@@ -371,15 +371,15 @@ fn message(file: &[u8]) -> String {
 #[test]
 fn a_broken_field_of_pcap_is_named_with_what_is_accepted() {
     let header = |version, link| words(false, &[0xa1b2_c3d4, version, 0, 0, 0, link]);
-    assert_eq!(message(&header(3, 1)), "at byte 0: major version is 3; accepted: 2");
+    assert_eq!(message(&header(3, 1)), "at byte 0: major version is 3 (expected 2)");
     let with = |record: [u32; 4]| message(&[header(2, 1), words(false, &record)].concat());
     assert_eq!(
         with([0, 1_000_000, 0, 0]),
-        "at byte 24: fraction of a second is 1000000; accepted: 0 to 999999 microseconds"
+        "at byte 24: fraction of a second is 1000000 (expected 0 to 999999 microseconds)"
     );
     assert_eq!(
         with([0, 0, 262_145, u32::MAX]),
-        "at byte 24: captured length is 262145; accepted: 0 to 262144"
+        "at byte 24: captured length is 262145 (expected 0 to 262144)"
     );
 }
 
@@ -393,30 +393,30 @@ fn a_broken_block_of_pcapng_is_named_with_what_is_accepted() {
     let mut closing = enhanced(false, 0, 0);
     *closing.last_mut().unwrap() = 1;
     let long = 1 << 24 | closing.len();
-    let accepted = "accepted: the length at the start of the block";
-    assert_eq!(with(closing), expect(&format!("closing block length is {long}; {accepted}")));
+    let accepted = "(expected the length at the start of the block)";
+    assert_eq!(with(closing), expect(&format!("closing block length is {long} {accepted}")));
 
-    let lengths = "accepted: multiples of 4 from 12";
-    assert_eq!(with(words(false, &[6, 8, 8])), expect(&format!("block length is 8; {lengths}")));
+    let lengths = "(expected multiples of 4 from 12)";
+    assert_eq!(with(words(false, &[6, 8, 8])), expect(&format!("block length is 8 {lengths}")));
     assert_eq!(
         with(words(false, &[6, 14, 0, 0])),
-        expect(&format!("block length is 14; {lengths}"))
+        expect(&format!("block length is 14 {lengths}"))
     );
 
     assert_eq!(
         with(block(false, 6, &[0; 16])),
-        expect("block length is 28; accepted: 32 and above for a packet")
+        expect("block length is 28 (expected 32 and above for a packet)")
     );
-    let captured = "accepted: 0 to 262144 and at most what its block holds";
+    let captured = "(expected 0 to 262144 and at most what its block holds)";
     let overlong = block(false, 6, &words(false, &[0, 0, 0, 5, 60, 0]));
-    assert_eq!(with(overlong), expect(&format!("captured length is 5; {captured}")));
+    assert_eq!(with(overlong), expect(&format!("captured length is 5 {captured}")));
 
     let body = [words(false, &[0, 0, 0, 262_145, 262_145]), vec![0; 262_148]].concat();
     let huge = block(false, 6, &body);
-    assert_eq!(with(huge), expect(&format!("captured length is 262145; {captured}")));
+    assert_eq!(with(huge), expect(&format!("captured length is 262145 {captured}")));
 
     let magic = block(false, 0x0a0d_0d0a, &words(false, &[0x0102_0304, 0, 0, 0]));
-    assert!(with(magic).starts_with(&expect("byte-order magic is 67305985; accepted: 439041101")));
+    assert!(with(magic).starts_with(&expect("byte-order magic is 67305985 (expected 439041101")));
 
     // A tick before the epoch: one second back, at tick 0.
     let back = [words(false, &[halves(false, 14, 8)]), (-1_i64).to_le_bytes().to_vec()].concat();
@@ -424,7 +424,7 @@ fn a_broken_block_of_pcapng_is_named_with_what_is_accepted() {
     assert!(message(&file).contains("time in ticks is 0"));
 }
 
-/// A link type that cannot be parsed is no error: its packets are read, and the caller decides.
+/// An unsupported link type is not an error: its packets are read, and the caller decides.
 #[test]
 fn packets_of_any_link_are_read() {
     let start =
@@ -438,7 +438,7 @@ fn packets_of_any_link_are_read() {
     }));
 }
 
-/// Some writers leave 0 as the original length.
+/// Some writers store 0 as the original length.
 #[test]
 fn a_packet_is_at_least_as_long_as_what_was_captured() {
     let file = [

@@ -1,5 +1,5 @@
-//! AQMs beside printed numbers, by `sim reproduce codel-rfc`: every sentence that must hold does,
-//! and the documents show what the command prints.
+//! Test of `sim reproduce codel-rfc`, AQMs compared with published numbers: every required check
+//! passes, and the documents show the command's output.
 
 use crate::documents::{Run, document};
 

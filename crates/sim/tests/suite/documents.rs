@@ -1,9 +1,11 @@
-//! What documents show of experiments: the lines that `sim reproduce` prints, and its pictures.
+//! Comparison of documents with experiments: the lines that `sim reproduce` prints, and its
+//! pictures.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A document by its path from the root of the repository: the path, and the text.
+/// Reads a document by its path from the root of the repository; evaluates to the path and the
+/// text.
 macro_rules! document {
     ($path:literal) => {
         ($path, include_str!(concat!("../../../../", $path)))
@@ -20,8 +22,8 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Runs the experiment `name` with 10 seeds, or as `options` say, and its pictures in a folder
-    /// of their own.
+    /// Runs the experiment `name` with 10 seeds, unless `options` override it, and writes its
+    /// pictures to a folder of their own.
     pub(crate) fn of(name: &str, options: &[&str]) -> Self {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
         let _ = std::fs::remove_dir_all(&folder);
@@ -32,24 +34,24 @@ impl Run {
         Self { text, is_success: output.status.success(), folder }
     }
 
-    /// Returns what was printed.
+    /// Returns the printed text.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns where the pictures are.
+    /// Returns the folder of the pictures.
     pub(crate) fn folder(&self) -> &PathBuf {
         &self.folder
     }
 
-    /// Asserts how many sentences hold and how many fail, and that the command fails if one does.
+    /// Asserts the numbers of passed and failed checks, and that the command fails if a check does.
     pub(crate) fn assert_verdicts(&self, holding: usize, failing: usize) {
         let verdicts = |word: &str| self.text.lines().filter(|line| line.starts_with(word)).count();
         assert_eq!((verdicts("holds  "), verdicts("FAILS  ")), (holding, failing), "{}", self.text);
         assert_eq!(self.is_success, failing == 0);
     }
 
-    /// Asserts that `page` has each line that was printed, to the last digit.
+    /// Asserts that `page` contains each printed line, to the last digit.
     pub(crate) fn assert_shown_in(&self, (path, page): (&str, &str)) {
         for line in self.text.lines() {
             assert!(page.contains(line), "{path} lacks: {line}\nof\n{}", self.text);

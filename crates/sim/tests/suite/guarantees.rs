@@ -1,4 +1,4 @@
-//! The proven bounds, against random and adversarial arrivals.
+//! Proven bounds, tested with random and adversarial arrivals.
 //!
 //! 120 trials for each flow scheduler, 10,000 with `FREEBOARD_TESTS=full`; `FREEBOARD_TRIALS` sets
 //! another number.
@@ -13,8 +13,7 @@ use freeboard::sched_core::{
     Wf2q, Wf2qFlow,
 };
 
-/// Plays random trials and returns the worst of each bound, none of which is exceeded.
-/// Histories of each flow scheduler.
+/// Returns the number of sequences of operations for each flow scheduler.
 fn how_many() -> u64 {
     effort(120, 10_000)
 }
@@ -28,7 +27,7 @@ fn never_exceeded_in<O: Promising>(trials: impl Iterator<Item = Trial>) -> Outco
         .map_or(how_many(), |count| count.parse().expect("FREEBOARD_TRIALS is a number"));
     let mut worst = Outcome::default();
     for (number, trial) in (0..count).zip(trials) {
-        // Checks after each arrival cost as much as all the rest.
+        // Checks after each arrival cost as much as everything else.
         let depth = if number % 16 == 0 { Depth::Steps } else { Depth::Packets };
         let outcome = match play::<O>(&trial, depth) {
             Ok(outcome) => outcome,
@@ -48,8 +47,8 @@ fn never_exceeded_in<O: Promising>(trials: impl Iterator<Item = Trial>) -> Outco
     worst
 }
 
-/// How near to a bound the worst of the trials must come; half as near where fewer are played. A
-/// bound that no trial comes near is not tested.
+/// Returns the minimum ratio of the worst trial to its bound; half of it if fewer trials run. A
+/// bound that no trial approaches is not tested.
 fn near(ratio: f64) -> f64 {
     effort(ratio / 2.0, ratio)
 }
@@ -59,8 +58,8 @@ fn show(what: &str, worst: Worst) {
 }
 
 /// Goal: QFQ+ keeps the bound of QFQ with a budget for a packet, and three packets more at its
-/// share. Method: random trials, their flows in classes of two to eight; the longest packet says
-/// how many may share an aggregate, one to eight.
+/// share. Method: random trials with flows in classes of two to eight; the longest packet
+/// determines how many may share an aggregate, one to eight.
 #[test]
 fn qfq_plus_keeps_its_wfi_bounds() {
     let trials = Trials::new(3)
@@ -70,9 +69,9 @@ fn qfq_plus_keeps_its_wfi_bounds() {
     assert!(worst.of(Bound::AnyInstant).ratio() > near(0.6), "the trials are hard: {worst:?}");
 }
 
-/// Goal: each term of the bound of QFQ+ as it is documented. Method: four flows of weight 1 in
-/// aggregates of two, so `φ` is 1/4 and `φ'` 1/2, by hand for longest packets at which one term of
-/// the maximum is larger, and at which the other is.
+/// Goal: each term of the bound of QFQ+ is as documented. Method: four flows of weight 1 in
+/// aggregates of two, so `φ` is 1/4 and `φ'` 1/2, calculated manually for longest packets at which
+/// either term of the maximum is the larger.
 #[test]
 fn the_bound_of_qfq_plus_is_the_one_computed_by_hand() {
     let promised = |longest, max_len| {
@@ -87,9 +86,9 @@ fn the_bound_of_qfq_plus_is_the_one_computed_by_hand() {
         promise.latency
     };
     // B = 2,000, s = 128: 384 + 1,000 + 50 and 256 + 1,500, and (298 + 100)/2 for the turns, of a
-    // quarter.
+    // quarter
     assert_eq!(promised(1_000, 100), 4 * (1_756 + 199));
-    // B = 200: 384 + 100 + 50 and 256 + 150.
+    // B = 200: 384 + 100 + 50 and 256 + 150
     assert_eq!(promised(100, 100), 4 * (534 + 199));
 }
 
@@ -103,8 +102,8 @@ fn qfq_keeps_its_wfi_bounds() {
     assert!(worst.any_length.ratio() > 1.2, "it does not hold for all, and the trials are hard");
 }
 
-/// Goal: with many flows of all kinds eq. 17, the limit of `V` and the idle weights meet. Method:
-/// the flows of seven random trials at one link, 35 on average.
+/// Goal: with many flows of all kinds eq. 17, the limit of `V` and the idle weights interact.
+/// Method: the flows of seven random trials at one link, 35 on average.
 #[test]
 fn qfq_keeps_its_wfi_bounds_in_a_crowd() {
     let mut trials = Trials::new(4);
@@ -135,9 +134,9 @@ fn drr_keeps_its_wfi_bounds() {
     assert!(Bound::ALL.into_iter().all(hard), "the trials are hard: {worst:?}");
 }
 
-/// Plays a quarter as many random histories, in which flows are re-configured, added and removed
-/// and lose packets. Returns the worst over intervals that begin with the last change, and over
-/// those that begin when all bounds are said to hold again.
+/// Runs a quarter as many random sequences of operations, in which flows are reconfigured, added
+/// and removed and lose packets. Returns the worst over intervals that begin with the last change,
+/// and over those that begin when all bounds are claimed to hold again.
 fn never_exceeded_while_flows_change<O: Changeable>(
     histories: impl Iterator<Item = Changing>,
 ) -> [Outcome; 2] {
@@ -164,7 +163,8 @@ fn never_exceeded_while_flows_change<O: Changeable>(
     worst
 }
 
-/// Goal: what WF²Q+ says of re-configured flows, at once and from when its bounds hold as they are.
+/// Goal: WF²Q+ keeps its bounds for reconfigured flows, both at once and after its bounds hold
+/// without change.
 #[test]
 fn wf2q_keeps_what_it_says_of_flows_that_change() {
     let [at_once, settled] =
@@ -201,18 +201,18 @@ fn drr_keeps_its_wfi_bounds_while_flows_change() {
     assert!(settled.of(Bound::AnyInstant).ratio() > near(0.8), "{settled:?}");
 }
 
-/// Goal: with sparse flows first, flows that come and go are no more than a turn ahead besides.
+/// Goal: with sparse flows first, flows that start and stop are at most one more turn ahead.
 #[test]
 fn drr_with_sparse_flows_first_keeps_its_wfi_bounds() {
     let worst = never_exceeded::<SparseFirst>(5);
-    // Flows that gain the second quantum and their victim are rare by chance; the search comes
-    // nearer.
+    // Flows that gain the second quantum, and their victim, are rare by chance; the search comes
+    // closer.
     let hard = |bound, ratio| worst.of(bound).ratio() > near(ratio);
     assert!(hard(Bound::AnyInstant, 0.65) && hard(Bound::Fairness, 0.85), "hard: {worst:?}");
 }
 
-/// `3φσ + 2φL` is quoted for QFQ and does not hold where packet lengths vary; the bound that is
-/// proven does, and is reached to within 0.1 %.
+/// The bound `3φσ + 2φL` quoted for QFQ does not hold if packet lengths vary; the proven bound
+/// does, and is reached to within 0.1 %.
 #[test]
 fn the_bound_quoted_for_qfq_is_exceeded_by_a_third() {
     let trial = counterexample(4_096, 1_024, 8_191, 1_024);
@@ -223,9 +223,9 @@ fn the_bound_quoted_for_qfq_is_exceeded_by_a_third() {
     assert_eq!((proven.flows[0], proven.measured, proven.bound), (0, 4_095, 4_098));
 }
 
-/// Goal: the bound of DRR has to count the packet on the wire. Method: flow 1 empties with a
-/// packet, comes back, has a whole turn and its overdraft, all before the first turn of flow 0: 94
-/// bytes of the packet on the wire and two packets of 255. Flow 0 lags by 486.3 bytes, where the
+/// Goal: the bound of DRR must include the packet on the wire. Method: flow 1 becomes empty with a
+/// packet, returns, and has a whole turn and its overdraft, all before the first turn of flow 0: 94
+/// bytes of the packet on the wire and two packets of 255. Flow 0 lags by 486.3 bytes, while the
 /// bound without the packet on the wire is 460.2.
 #[test]
 fn drr_falls_behind_by_the_packet_on_the_wire_as_well() {

@@ -1,5 +1,5 @@
 //! The claim of SQF §3 (`docs/disciplines/sqf.md`), on the scenario of `examples/home_gateway.rs`:
-//! shortest queue first makes a home with a full uplink usable.
+//! shortest queue first makes a home with a saturated uplink usable.
 
 use std::sync::OnceLock;
 
@@ -8,7 +8,7 @@ use sim::discipline::Discipline;
 use sim::experiments::home_gateway::{Outcome, PageLoads, Setup, chart, heading, run, table};
 use sim::measure::goodput::jain;
 
-/// One run of the default setup, shared by the tests of this file.
+/// Returns one run of the default setup, shared by the tests of this file.
 fn outcomes() -> &'static [Outcome] {
     static OUTCOMES: OnceLock<Vec<Outcome>> = OnceLock::new();
     OUTCOMES.get_or_init(|| run_all(&Setup::default()))
@@ -26,23 +26,23 @@ fn milliseconds(outcome: &Outcome, per_mille: u32) -> u64 {
     outcome.call_delays().quantile(per_mille).unwrap().0 / 1_000_000
 }
 
-/// A packet of a call waits for at most one packet of 1,500 bytes on the line, 12 ms, and for the
-/// other smooth flows that meet it. Behind a FIFO it waits for up to 300,000 bytes, 2.4 s.
+/// A packet of a call waits for at most one packet of 1,500 bytes on the link, 12 ms, and for
+/// packets of the other smooth flows. Behind a FIFO it waits for up to 300,000 bytes, 2.4 s.
 #[test]
 fn calls_are_good_behind_sqf_and_unusable_behind_a_fifo() {
     let (fifo, sqf) = (of(Discipline::Fifo), of(Discipline::Sqf));
     assert!(milliseconds(fifo, 500) >= 10 * milliseconds(sqf, 500));
     assert!(milliseconds(fifo, 990) >= 10 * milliseconds(sqf, 990));
-    // 20 ms to travel, 1.6 ms on the line, and little more.
+    // 20 ms of propagation, 1.6 ms of transmission, and little more.
     assert!(milliseconds(sqf, 990) < 50, "{} ms", milliseconds(sqf, 990));
     assert!(sqf.worst_mos().unwrap() >= 4.3);
     assert!(fifo.worst_mos().unwrap() <= 2.0);
     assert_eq!(sqf.call_loss().lost, 0);
 }
 
-/// SQF Table 1 has 3.7 for a small page and 1.3 to 3.1 for big ones. Here every factor is larger:
-/// the buffer is filled without a pause. What is claimed is the order, and that SQF gains at least
-/// that.
+/// SQF Table 1 has 3.7 for a small page and 1.3 to 3.1 for big ones. Here every factor is larger
+/// because the buffer is always full. The test asserts the order, and at least the paper's gain of
+/// SQF.
 #[test]
 fn pages_load_several_times_faster_behind_sqf() {
     for kind in 0..2 {
@@ -57,9 +57,10 @@ fn pages_load_several_times_faster_behind_sqf() {
     }
 }
 
-/// The video asks for 400 of 1,000 kbit/s. Nine flows want more than their part (eight uploads and
-/// it); what the two calls of 80 kbit/s leave is 840 / 9 = 93 kbit/s each: three quarters must go.
-/// With SQF all smooth flows together, 560 kbit/s and requests, fit, so nothing does.
+/// The video requires 400 of 1,000 kbit/s. Nine flows require more than their share (eight uploads
+/// and the video); the rest beside the two calls of 80 kbit/s is 840 / 9 = 93 kbit/s each: three
+/// quarters of the video must be dropped. With SQF all smooth flows together, 560 kbit/s and
+/// requests, fit, so nothing is.
 #[test]
 fn the_video_is_whole_behind_sqf_and_cut_to_its_share_behind_fair_queues() {
     assert_eq!(of(Discipline::Sqf).video.loss().lost, 0);
@@ -70,10 +71,10 @@ fn the_video_is_whole_behind_sqf_and_cut_to_its_share_behind_fair_queues() {
     }
 }
 
-/// Goal: a floor serves every upload and takes nothing from calls and pages. Method: the least
-/// upload has the part of the floor that its bound gives it among the flows that may be backlogged
-/// at once. These are eight uploads, two calls, the video and six connections of the browser. The
-/// part is a packet of 1,500 in `D + (k·F + 1)·L` bytes.
+/// Goal: a floor serves every upload and does not affect calls and pages. Method: the slowest
+/// upload gets the share of the floor guaranteed by its bound among the flows that may be
+/// backlogged at once: eight uploads, two calls, the video and six connections of the browser. The
+/// share is a packet of 1,500 in `D + (k·F + 1)·L` bytes.
 #[test]
 fn a_floor_serves_every_upload_and_leaves_calls_and_pages_as_they_are() {
     let (plain, floor) = (of(Discipline::Sqf), of(Discipline::SqfFloor));
@@ -86,13 +87,13 @@ fn a_floor_serves_every_upload_and_leaves_calls_and_pages_as_they_are() {
     }
     let bound = 65_536 + (8 * 17 + 1) * 1_500;
     let least = *floor.uploads.iter().min().unwrap();
-    // Headers and what is sent again are in the bound, and not in goodput.
+    // The bound includes headers and retransmissions, goodput does not.
     assert!(least * bound >= 1_000_000 * 1_500 * 9 / 10, "{least} bit/s");
 }
 
-/// Goal: the queue that README recommends does as well for calls as the best of the others that
-/// starves no upload. Method: the median and the 99th percentile of what the calls wait, to a
-/// millisecond, beside shortest queue first with its floor.
+/// Goal: the queue recommended in README serves calls as well as the best of the others that
+/// starves no upload. Method: median and 99th percentile of the calls' queueing delay, to a
+/// millisecond, compared with shortest queue first with its floor.
 #[test]
 fn calls_wait_no_longer_behind_the_smart_queue_than_behind_sqf_with_its_floor() {
     let (smart, floor) = (of(Discipline::Smart), of(Discipline::SqfFloor));
@@ -104,11 +105,12 @@ fn calls_wait_no_longer_behind_the_smart_queue_than_behind_sqf_with_its_floor() 
     assert!(smart.worst_mos().unwrap() >= 4.3);
     let all: u64 = smart.uploads.iter().sum();
     let least = *smart.uploads.iter().min().unwrap();
-    // Nine tenths of an equal part.
+    // Nine tenths of an equal share.
     assert!(least * 8 * 10 >= all * 9, "{least} of {all} bit/s");
 }
 
-/// Goal: a reader's first command shows it. Method: the first column and the first curve.
+/// Goal: the first command a reader runs shows the smart queue. Method: the first column and the
+/// first curve.
 #[test]
 fn the_smart_queue_comes_first() {
     let table = table(outcomes());
@@ -123,9 +125,9 @@ fn the_smart_queue_comes_first() {
     assert_eq!(*first, Discipline::Smart);
 }
 
-/// Goal: a video that has lost its preference gets it back. Method: the seed 3, and 4 at full
-/// depth, with which a floor alone loses it 92 and 93 %. Of the seeds 1 to 12, seven lose 92 to 95
-/// % with a floor alone, and the others nothing; with flushes all lose 0.9 to 3.0 %.
+/// Goal: a video that has lost its preference regains it. Method: seed 3, and also 4 with full
+/// effort, with which it loses 92 and 93 % with a floor only. Of the seeds 1 to 12, seven lose 92
+/// to 95 % with a floor only, and the others nothing; with flushes all lose 0.9 to 3.0 %.
 #[test]
 fn flushes_give_the_video_its_preference_back() {
     for &seed in effort(&[3][..], &[3, 4]) {
@@ -136,8 +138,8 @@ fn flushes_give_the_video_its_preference_back() {
     }
 }
 
-/// SQF-VBR Table I has Jain's index at 0.90 and above for downloads behind SQF; shares of single
-/// flows drift for as long as a retransmission timeout, so 0.85 is asked for.
+/// SQF-VBR Table I has Jain's index at 0.90 and above for downloads behind SQF. Shares of single
+/// flows drift for as long as a retransmission timeout, so 0.85 is required.
 #[test]
 fn uploads_share_what_is_left_and_waste_nothing_of_the_line() {
     for outcome in outcomes() {
@@ -156,7 +158,7 @@ fn every_packet_is_accounted_for() {
         assert_eq!(outcome.recount, Ok(()), "{}", outcome.discipline);
         assert_eq!(outcome.uplink.no_buffer, 0);
         assert_eq!(outcome.downlink.no_buffer, 0);
-        // The link's books and the discipline's own agree.
+        // The counters of the link and of the discipline agree.
         assert_eq!(outcome.uplink.rejected, outcome.counters.rejected.packets);
         assert_eq!(outcome.uplink.left, outcome.counters.delivered.packets);
         let dropped: u64 = outcome.uplink.dropped.iter().sum();
@@ -164,9 +166,9 @@ fn every_packet_is_accounted_for() {
     }
 }
 
-/// Goal: same seed, same bytes, also on other machines and after years; a change of any discipline
-/// shows here as a difference to look at. Method: the table of the default run is on record. All
-/// that leads to it is integers, the four operations on floats, and `libm`.
+/// Goal: equal seeds give equal bytes, also on other machines and after years; a change of any
+/// discipline is noticed as a difference to review. Method: comparison with the recorded table of
+/// the default run. It is computed with integers, the four operations on floats, and `libm` only.
 #[test]
 fn the_table_of_the_default_run_is_the_recorded_one() {
     let text = [heading(&Setup::default()), table(outcomes())].join("\n");

@@ -1,4 +1,4 @@
-//! Rates and ceilings of hosts, under TCP and over random histories.
+//! Rates and ceilings of hosts, with TCP and with random sequences of operations.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 
@@ -22,7 +22,7 @@ use sim::measure::goodput::Goodput;
 use sim::network::{Application, Network, Side};
 
 const HOSTS: usize = 2;
-/// Flows of each host.
+/// Number of flows of each host.
 const FLOWS: u32 = 4;
 const MTU: u32 = 1_500;
 const LIMITS: Limits = Limits { packets: 4_096, bytes: 600_000 };
@@ -44,14 +44,14 @@ impl Application for App {
     }
 }
 
-/// The number of its host is in the third byte of an address, that of its flow in the fourth.
+/// The third byte of an address is the host number, the fourth the flow number.
 fn flow_of(packet: &[u8]) -> FlowId {
     FlowId(u32::from(packet[14]) * FLOWS + u32::from(packet[15]))
 }
 
 type Queue = Isolated<Heap, CoDel<Vec<CoDelState>>>;
 
-/// A queue in which a number says the flow and its host; host 0 has a rate and a ceiling, or none.
+/// A queue in which a number identifies flow and host; host 0 has a rate and a ceiling, or none.
 struct Numbered {
     queue: Shaped<Queue>,
     rate: Option<TokenBucket>,
@@ -112,8 +112,8 @@ impl Bottleneck for Numbered {
     }
 }
 
-/// Mbit/s on the wire of each host, from `flows` TCP transfers each through a line of `line`
-/// Mbit/s.
+/// Returns Mbit/s on the wire of each host, with `flows` TCP transfers each through a link of
+/// `line` Mbit/s.
 fn megabits(
     (rate, ceiling): (Option<TokenBucket>, Option<TokenBucket>),
     line: u64,
@@ -141,7 +141,7 @@ fn megabits(
     }
     let mut carried = [0_u64; HOSTS];
     network.run_until(END, &mut |now, packet| {
-        // Packets of the senders, not acknowledgements.
+        // Packets of the senders, not acknowledgements
         if now >= WARM_UP && packet[13] == 1 {
             carried[usize::from(packet[14])] += packet.len() as u64;
         }
@@ -160,10 +160,10 @@ fn ceiling(kbit: u64) -> TokenBucket {
     TokenBucket::new(kbit * 1_000, 3_000.max((kbit * 1_000 / 400) as u32)).unwrap()
 }
 
-/// Goal: beside busy TCP flows under CoDel a host with a TCP flow has its rate where borrowing is
-/// charged, and more where it is free. Method: rates of 3 Mbit/s, and 4 at full depth, on 10
-/// Mbit/s, 20 ms there and back, beside two flows, which seldom pause, and beside one, which often
-/// does. Lower rates are printed: there TCP has less than its rate at times.
+/// Goal: beside busy TCP flows under CoDel, a host with a TCP flow gets its rate if borrowing is
+/// charged, and more if it is free. Method: rates of 3 Mbit/s, and 4 with full effort, on 10
+/// Mbit/s, round trip 20 ms, beside two flows, which seldom pause, and beside one, which often
+/// does. Results for lower rates are printed: there TCP sometimes has less than its rate.
 #[test]
 fn beside_tcp_under_an_aqm_a_charged_host_has_its_rate() {
     for &kbit in effort(&[2_000, 3_000][..], &[1_000, 2_000, 3_000, 4_000]) {
@@ -182,9 +182,9 @@ fn beside_tcp_under_an_aqm_a_charged_host_has_its_rate() {
     }
 }
 
-/// Goal: alone on an idle line a host has 0.98 of its ceiling and never more, with one flow and
-/// with four. Where one TCP flow does not fill a line of that rate under the same AQM, the host has
-/// what the flow has there.
+/// Goal: alone on an idle link a host gets 0.98 of its ceiling and never more, with one flow and
+/// with four. If one TCP flow does not fill a link of that rate under an equal AQM, the host gets
+/// what the flow gets there.
 #[test]
 fn alone_on_an_idle_line_a_host_has_its_ceiling() {
     for kbit in [500, 1_000, 2_000, 5_000, 20_000] {
@@ -199,8 +199,8 @@ fn alone_on_an_idle_line_a_host_has_its_ceiling() {
     }
 }
 
-/// Goal: a host with a rate and a ceiling has the rate at least and the ceiling at most, and a host
-/// beside it has the rest.
+/// Goal: a host with a rate and a ceiling gets at least the rate and at most the ceiling, and a
+/// host beside it gets the rest.
 #[test]
 fn beside_another_a_host_has_its_rate_and_less_than_its_ceiling() {
     let both = megabits((Some(rate(1_000)), Some(ceiling(2_000))), 50, [4, 4], 3);
@@ -235,8 +235,8 @@ impl Labelled for Of {
     }
 }
 
-/// Without an AQM, and so no [`SmartQueue`](freeboard::SmartQueue): the ceilings alone say when a
-/// packet leaves.
+/// Without an AQM, and so not a [`SmartQueue`](freeboard::SmartQueue): only the ceilings determine
+/// departures.
 type Limited = Isolated<Heap>;
 
 fn limited(link: Overhead) -> Limited {
@@ -249,9 +249,9 @@ fn limited(link: Overhead) -> Limited {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// Goal: no interval has more than `ceiling·t + burst` bytes on the wire of a host, whatever comes and when.
-    /// Method: arrivals of random hosts and lengths at random instants, by a caller that is late now and then,
-    /// over links with and without cells; every interval.
+    /// Goal: no interval has more than `ceiling·t + burst` bytes of a host on the wire, for any
+    /// arrivals. Method: arrivals of random hosts and lengths at random times, by a caller that is
+    /// sometimes late, over links with and without cells; every interval.
     #[test]
     fn no_interval_has_more_than_ceiling_and_burst(
         arrivals in prop::collection::vec((0_u32..3, 0_u32..4, 1_u32..=MTU, 0_u64..3_000_000), 1..250),
@@ -311,7 +311,7 @@ proptest! {
     }
 }
 
-/// Goal: a new ceiling acts at once on a host that stays backlogged, and so does its end.
+/// Goal: a new ceiling takes effect at once for a backlogged host, and so does its removal.
 #[test]
 fn a_host_that_stays_backlogged_is_updated_at_once() {
     let mut queue = limited(Overhead::RAW);
@@ -328,7 +328,7 @@ fn a_host_that_stays_backlogged_is_updated_at_once() {
     let next = now.plus(Nanos::from_millis(12));
     assert_eq!(queue.poll_at(now), Some(next));
     assert!(queue.peek(next).is_some());
-    // Ten times as fast: what is owed is paid ten times as fast.
+    // Ten times the rate: the debt is paid ten times as fast.
     assert!(queue.update_host(now, &of(Some(TokenBucket::new(10_000_000, MTU).unwrap()))));
     assert_eq!(queue.poll_at(now), Some(now.plus(Nanos(1_200_000))));
     assert!(queue.update_host(now, &of(None)));

@@ -1,5 +1,5 @@
 //! Hosts above flows keep what `docs/isolation.md` promises: under the attacks, and under random
-//! loads of hosts, flows, lengths and instants.
+//! loads of hosts, flows, lengths and arrival times.
 
 use conformance::rng::{Stream, Streams};
 use freeboard::flowhash::Labels;
@@ -16,9 +16,9 @@ fn short(seed: u64) -> Setup {
     }
 }
 
-/// Goal: no attack but by forged sources costs the victim more than its fair part: behind hosts by
-/// source, and by port in all of them. Method: each attack for 0.34 s; a fifth of the 1.4 s of the
-/// table, with seeds that are not in it.
+/// Goal: no attack except by forged sources costs the victim more than its fair share, with hosts
+/// by source; with hosts by port, none at all does. Method: each attack for 0.34 s, a fifth of the
+/// 1.4 s of the table, with seeds that are not in it.
 #[test]
 fn hosts_keep_their_promises_under_every_attack() {
     for candidate in [Candidate::Isolated, Candidate::Ports] {
@@ -33,16 +33,16 @@ fn hosts_keep_their_promises_under_every_attack() {
             assert!(outcome.waits_at_most(bound), "{named}: {:?}", outcome.waits.summary());
             assert_eq!(outcome.robbed, 0, "{named}");
             let share = outcome.victim_mbit() * f64::from(hosts);
-            // J11: 0.98 is promised from 50 rounds on, and 65,535 bytes a turn make these 0.2 s
-            // two.
+            // J11: 0.98 is guaranteed from 50 rounds on, and with 65,535 bytes per turn these 0.2 s
+            // are two rounds.
             let least = if attack.max_len() == 65_535 { 70.0 } else { 98.0 };
             assert!(attack == Attack::None || share >= least, "{named}: {share} Mbit/s");
         }
     }
 }
 
-/// Goal: the test above can fail. Method: each promise is broken by a flow scheduler that does not
-/// make it.
+/// Goal: the test above can fail. Method: each guarantee is violated by a flow scheduler that does
+/// not give it.
 #[test]
 fn a_flow_scheduler_that_does_not_promise_it_does_not_keep_it() {
     let bound = wait_bound(2, 1_514);
@@ -67,17 +67,17 @@ fn a_run_is_a_function_of_its_seed() {
     assert_ne!(of(7), of(8));
 }
 
-/// Entries for hosts.
+/// Number of host entries.
 const ENTRIES: u32 = 8;
 
-/// A random load on a link of a byte a nanosecond.
+/// A random load on a link of one byte per nanosecond.
 #[derive(Clone, Debug)]
 struct Trial {
     hosts: u32,
     max_len: u32,
     quantum: u32,
     memory: u32,
-    /// Instant, flow, length. Flow `f` is of host `f % hosts`.
+    /// Arrival time, flow, length. Flow `f` belongs to host `f % hosts`.
     packets: Vec<(u64, u32, u32)>,
 }
 
@@ -87,9 +87,9 @@ impl Trial {
         let flows = hosts * (1 + random.below(20) as u32);
         let max_len = [64, 300, 1_500][random.below(3) as usize] as u32;
         let quantum = max_len + random.below(u64::from(max_len)) as u32;
-        // From some packets for each host to more than ever comes.
+        // From a few packets per host to more than ever arrives.
         let memory = hosts * max_len * [3, 8, 10_000][random.below(3) as usize];
-        // Each host comes in its own way: in bursts, one at a time, or always.
+        // Each host has its own arrival pattern: bursts, single packets, or always backlogged.
         let pace: Vec<(u64, u64)> =
             (0..hosts).map(|_| (1 + random.below(40), 1 + random.below(30_000))).collect();
         let mut packets = Vec::new();
@@ -118,37 +118,38 @@ impl Trial {
         Isolated::new(memory, config).unwrap()
     }
 
-    /// Those of a flow with a queue of its own.
+    /// Returns the labels of a flow with a queue of its own.
     const fn labels(&self, flow: u32) -> Labels {
         Labels { flow, src_host: flow % self.hosts, dst_host: 0 }
     }
 }
 
-/// How much less than the most the host that gives way may hold, where that is more than 2/9 of the
-/// most: a quarter of the part of a host, or the power of two below.
+/// Returns the grain: if it exceeds 2/9 of the longest host's backlog, it is the maximum by which
+/// the drop victim may hold less than that host. It is a quarter of the share of a host, or the
+/// power of two below.
 fn grain(memory: u32) -> u32 {
     let quarter = memory / 4 / ENTRIES;
     (1..=13).map(|bits| 1 << bits).filter(|power| *power <= quarter.max(2)).max().unwrap()
 }
 
-/// What the promises came to.
+/// Results compared with the guarantees.
 #[derive(Clone, Copy, Debug, Default)]
 struct Used {
-    /// Largest wait of a packet that found its host idle, by the bound; the same of hosts whose
-    /// turn is surely not used up, by the lower bound for these.
+    /// Maximum wait of a packet that found its host idle, relative to the bound; and of such
+    /// packets of hosts whose turn is certainly not used up, relative to the lower bound for these.
     wait: f64,
     wait_in_turn: f64,
-    /// Largest backwardness of a host, by the bound.
+    /// Maximum lag of a host, relative to the bound.
     lag: f64,
-    /// Packets that found their host idle; overflows; long intervals of 50 rounds.
+    /// Number of packets that found their host idle; of overflows; of long intervals of 50 rounds.
     probes: u64,
     overflows: u64,
     long: u64,
-    /// Smallest part of its share that a host got in a long interval.
+    /// Minimum of a host's service in a long interval, relative to its share.
     least: f64,
 }
 
-/// What is known of a host while it is backlogged.
+/// State of a host while it is backlogged.
 #[derive(Clone, Copy, Debug, Default)]
 struct Standing {
     bytes: u64,
@@ -156,7 +157,7 @@ struct Standing {
     /// Bytes of the link and of the host since it became backlogged.
     link: u64,
     own: u64,
-    /// The most that `H·own − link` has been in that time.
+    /// Maximum of `H·own − link` in that time.
     ahead: i64,
 }
 
@@ -166,13 +167,13 @@ fn play(trial: &Trial, used: &mut Used) -> Result<(), String> {
     let (quantum, longest) = (i64::from(trial.quantum), i64::from(trial.max_len));
     let in_turn_bound = (hosts - 1) * (quantum + longest - 1) + longest;
     // Sparse hosts go first: the others may be a quantum ahead; not all of them before a turn. Each
-    // may have sent a quantum in advance, and so may the host itself, which is passed over then.
+    // may have sent a quantum in advance, and so may the host itself, which is then skipped.
     let wait_bound = in_turn_bound + (hosts - 2) * quantum + 2 * (hosts - 1) * quantum;
-    // The bound of the share, times H, of a host that may have sent in advance itself.
+    // Bound of the share, times H, for a host that may itself have sent in advance.
     let lag_bound = (hosts - 1) * (4 * quantum + 2 * (longest - 1)) + longest;
     let long = 50 * lag_bound;
     let mut standing = vec![Standing::default(); trial.hosts as usize];
-    // Of each packet, whether it found its host idle, and since when.
+    // For each packet, since when its host had been idle, if it was.
     let mut idle = vec![None; trial.packets.len()];
     let mut last_sent = vec![0_u64; trial.hosts as usize];
     let mut coming = (0_u32..).zip(trial.packets.iter().copied()).peekable();
@@ -186,7 +187,8 @@ fn play(trial: &Trial, used: &mut Used) -> Result<(), String> {
             let host = (flow % trial.hosts) as usize;
             if let Some(since) = idle[packet.handle as usize] {
                 let waited = (free - at) as i64;
-                // So long after, all that stood when its host emptied have had a turn or are gone.
+                // After this time, everything backlogged when its host became empty has had a turn
+                // or is gone.
                 if at - since > wait_bound as u64 {
                     let part = waited as f64 / in_turn_bound as f64;
                     used.wait_in_turn = used.wait_in_turn.max(part);
@@ -262,11 +264,11 @@ fn leave(host: &mut Standing, len: u32) {
     }
 }
 
-/// Goal: G1, G2 and G4 for whatever comes. Method: random trials of 2 to 8 hosts with up to 20
-/// flows each, packets of 64 to 1,500 bytes, alike or mixed, in bursts or alone, with memory for
-/// three packets a host or for all. Every packet that finds its host idle is one of a sparse flow;
-/// every interval in which a host stays backlogged counts, from the byte at which it was furthest
-/// ahead; every overflow is looked at. `FREEBOARD_TRIALS` sets how many.
+/// Goal: G1, G2 and G4 hold for any arrivals. Method: random trials of 2 to 8 hosts with up to 20
+/// flows each, packets of 64 to 1,500 bytes, equal or mixed, in bursts or alone, with memory for
+/// three packets per host or for all. Every packet that finds its host idle counts as one of a
+/// sparse flow; every interval in which a host stays backlogged counts, from the byte at which it
+/// was furthest ahead; every overflow is examined. `FREEBOARD_TRIALS` sets the number of trials.
 #[test]
 fn waits_shares_and_memory_are_as_promised_under_random_loads() {
     let trials = std::env::var("FREEBOARD_TRIALS").ok().and_then(|trials| trials.parse().ok());
@@ -285,12 +287,13 @@ fn waits_shares_and_memory_are_as_promised_under_random_loads() {
     assert!(near, "the bounds are not even approached: {used:?}");
 }
 
-/// Goal: a host that opens a fresh flow for each of its packets is ahead of the others by the
-/// promised bytes, and has no more than its share in the long run; a call of a busy host waits for
-/// a packet of each other host on the early list, and not for their turns. Method: twelve hosts
-/// that always hold two packets of a standing flow; host 1 always holds a packet of a fresh flow
-/// besides, of 60 or of 1,514 bytes. Host 0 sends 174 bytes of a call now and then. After each
-/// packet the bytes of host 1 are compared with those of each host that sends in no advance.
+/// Goal: a host that uses a new flow for each of its packets is ahead of the others by at most the
+/// guaranteed bytes, and has no more than its share in the long run; a call of a busy host waits
+/// for one packet of each other host on the early list, and not for their turns. Method: twelve
+/// hosts that always have two packets of a backlogged flow queued; host 1 always also has a packet
+/// of a new flow, of 60 or of 1,514 bytes. Host 0 occasionally sends 174 bytes of a call. After
+/// each packet the bytes of host 1 are compared with those of each host that sends nothing in
+/// advance.
 #[test]
 fn fresh_flows_of_a_busy_host_take_no_more_than_its_share() {
     const HOSTS: u32 = 12;
@@ -359,8 +362,8 @@ fn fresh_flows_of_a_busy_host_take_no_more_than_its_share() {
 }
 
 /// Goal: G4 holds however short the other packets are: an arrival costs as many of them as its
-/// bytes take. Method: host 0 fills the memory with short packets; then host 1, which holds
-/// nothing, sends the longest.
+/// length requires. Method: host 0 fills the memory with short packets; then host 1, with nothing
+/// queued, sends the longest.
 #[test]
 fn a_host_below_its_share_makes_room_with_short_packets_of_others() {
     for longest in [1_536_u32, 16_384, 65_535] {

@@ -1,10 +1,10 @@
-//! L4S inside flow and host isolation, by `sim reproduce l4s`: every sentence holds, and the
+//! Test of `sim reproduce l4s`, L4S inside flow and host isolation: every check passes, and the
 //! documents show the table and the picture.
 
 use crate::documents::{Run, document};
 
-/// Goal: a change of a queue, an AQM or the model TCP shows here as a difference to look at.
-/// Method: ten seeds, those of the documented table.
+/// Goal: a change of a queue, an AQM or the model TCP is noticed as a difference to review. Method:
+/// ten seeds, those of the documented table.
 #[test]
 #[ignore = "seconds: `cargo xtask check` runs it"]
 fn every_sentence_holds_and_the_documents_show_table_and_picture() {

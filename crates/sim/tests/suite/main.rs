@@ -1,5 +1,5 @@
-//! The simulator by known results, the guarantees under random loads, and the figures that
-//! documents show.
+//! Tests of the simulator against known results, of the guarantees under random loads, and of the
+//! figures in documents.
 
 mod age_based;
 mod aqm_linux;

@@ -1,5 +1,5 @@
-//! A call and downloads on 30/0.5 Mbit/s, by `sim reproduce narrow-uplink`: the goals that are
-//! missed are named, and the document shows what the command prints.
+//! Test of `sim reproduce narrow-uplink`: missed goals are listed, and the document shows the
+//! command's output.
 
 use crate::documents::{Run, document};
 

@@ -1,4 +1,4 @@
-//! Hosts, applications and a line together, where the result can be worked out by hand.
+//! Hosts, applications and a link together, with results calculated manually.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 
@@ -41,10 +41,10 @@ fn network(rate: Rate) -> Network<App> {
     Network::new(link(), link())
 }
 
-/// Goal: the browser does what its model says, over connections that work as TCP does. Method: on a
-/// line without a rate only round trips of 40 ms count. The document takes two (handshake;
-/// request). Then the first connection asks for an object while five more are opened, and a round
-/// trip later all six ask: seven objects are there after two more, eight take a third.
+/// Goal: the browser behaves like its model, over real TCP connections. Method: on a link without a
+/// rate only round trips of 40 ms count. The document takes two (handshake; request). Then the
+/// first connection requests an object while five more are opened, and a round trip later all six
+/// do: seven objects have arrived after two more round trips, eight take a third.
 #[test]
 fn a_page_costs_its_round_trips() {
     for (objects, round_trips) in [(0, 2), (1, 3), (2, 4), (7, 4), (8, 5), (13, 5), (14, 6)] {
@@ -65,9 +65,9 @@ fn a_page_costs_its_round_trips() {
     }
 }
 
-/// Goal: a call is delayed by what the line does and by nothing else, and only what leaves by the
-/// uplink is tapped. Method: 200 bytes at 1 Mbit/s are 1.6 ms, and 20 ms to travel, both ways; the
-/// packet that would be due at the end is not sent.
+/// Goal: the delay of a call is that of the link only, and only departures from the uplink are
+/// tapped. Method: 200 bytes at 1 Mbit/s are 1.6 ms, plus 20 ms of propagation, in both directions;
+/// the packet that would be due at the end is not sent.
 #[test]
 fn a_call_alone_takes_its_time_on_the_line() {
     let mut network = network(Rate::megabits_per_second(1).unwrap());

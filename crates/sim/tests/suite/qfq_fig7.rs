@@ -1,5 +1,4 @@
-//! QFQ Fig. 7 and Table II, made again by `sim reproduce qfq-fig7`: every sentence that must hold
-//! does.
+//! Test of `sim reproduce qfq-fig7`, QFQ Fig. 7 and Table II: every required check passes.
 
 use std::process::{Command, Output};
 
@@ -9,7 +8,7 @@ fn sim(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sim")).args(words).output().unwrap()
 }
 
-/// Goal: a change of any discipline, source or link shows here as a difference to look at, and the
+/// Goal: a change of any discipline, source or link is noticed as a difference to review, and the
 /// documents show what the command prints. Method: `docs/tables/qfq-fig7.md` has its tables to the
 /// last digit, `docs/qfq-fig7.svg` is its picture, and nothing else is written.
 #[test]
@@ -27,10 +26,7 @@ fn every_sentence_holds_and_the_documents_show_the_tables_and_the_picture() {
 fn a_figure_that_does_not_exist_is_refused_with_those_that_do() {
     for (words, expected) in [
         (&["qfq-fig8"][..], "[possible values: qfq-fig7, "),
-        (
-            &["qfq-fig7", "--seeds", "one"],
-            "value 'one' for '--seeds <COUNT>': accepted: 2 to 10000",
-        ),
+        (&["qfq-fig7", "--seeds", "one"], "value 'one' for '--seeds <COUNT>': expected 2 to 10000"),
         (&["--svg", "x"], "unexpected argument '--svg' found"),
         (&["--out"], "a value is required for '--out <FOLDER>'"),
     ] {

@@ -1,4 +1,5 @@
-//! Replays of real kernel traffic: against an oracle, by identities, and to the byte.
+//! Replays of real kernel traffic, compared with a reference model, with each other, and with
+//! recorded output.
 
 use core::num::NonZeroU64;
 use std::collections::{HashMap, VecDeque};
@@ -29,11 +30,11 @@ fn replay(packets: &[Packet<'_>], setup: Setup) -> Report {
 }
 
 /// Goal: arrivals, departures, loss and delays of every flow are right to the nanosecond. Method: a
-/// FIFO with tail drop written from its definition, over exact fractions of a nanosecond.
+/// reference model of a FIFO with tail drop, in exact fractions of a nanosecond.
 #[test]
 fn a_fifo_replay_is_that_of_the_definition() {
     let rate = NonZeroU64::new(5_000_000).unwrap();
-    // All instants in parts of a nanosecond, of which there are `rate`.
+    // All times in fractions of a nanosecond, of which there are `rate`.
     let parts = |at: Nanos| u128::from(at.0) * u128::from(rate.get());
     let ceil = |at: u128| at.div_ceil(rate.get().into());
     let mut delays: HashMap<FlowKey, Vec<Nanos>> = HashMap::new();
@@ -41,7 +42,7 @@ fn a_fifo_replay_is_that_of_the_definition() {
     let (mut queue, mut free) = (VecDeque::new(), 0_u128);
     let mut depart = |queue: &mut VecDeque<(FlowKey, Nanos, u32)>, until: u128| {
         while let Some(&(key, since, len)) = queue.front() {
-            // A packet leaves on a whole nanosecond; the line keeps the fraction.
+            // A packet leaves at a whole nanosecond; the link keeps the fraction.
             let due = free.max(parts(since));
             if ceil(due) > until {
                 break;
@@ -99,7 +100,7 @@ fn call(report: &Report) -> &sim::replay::ReplayedFlow {
 }
 
 /// The call sends 86 kbit/s into 5 Mbit/s. Behind a FIFO it loses most of its packets to the
-/// uploads; a discipline with a queue for each flow loses none of them.
+/// uploads; disciplines with a queue for each flow lose none of them.
 #[test]
 fn a_queue_for_each_flow_keeps_a_call_whole() {
     for discipline in Discipline::ALL {
@@ -120,8 +121,7 @@ fn a_replay_an_hour_later_is_the_same_replay() {
     }
 }
 
-/// The same packets without their Ethernet headers are the same flows, but for the frames that
-/// are not IP.
+/// Packets without their Ethernet headers form equal flows, except for the frames that are not IP.
 #[test]
 fn raw_ip_is_the_same_traffic_without_its_frames() {
     let raw: Vec<_> = packets()
@@ -141,9 +141,9 @@ fn raw_ip_is_the_same_traffic_without_its_frames() {
     assert_eq!(keys(&report), ip.collect::<Vec<_>>());
 }
 
-/// Goal: the order of records in the file changes nothing but the note on it. Method: halves of the
-/// capture swapped, and each packet swapped with its neighbour, as multi-queue network cards record
-/// them.
+/// Goal: the order of records in the file changes only the note on it. Method: halves of the
+/// capture swapped, and each packet swapped with its neighbour, as recorded by multi-queue network
+/// cards.
 #[test]
 fn packets_out_of_order_are_replayed_by_their_times() {
     let sorted = packets();
@@ -151,7 +151,7 @@ fn packets_out_of_order_are_replayed_by_their_times() {
     swapped.rotate_left(900);
     neighbours.chunks_exact_mut(2).for_each(|pair| pair.swap(0, 1));
     let distinct = |pair: &[Packet<'_>]| pair[0].at != pair[1].at;
-    // Without two records of one instant, whose order is that of the file.
+    // Two records with equal times are excluded, because they keep the order of the file.
     assert!(sorted.chunks_exact(2).all(distinct) && distinct(&sorted[899..=900]));
     for discipline in Discipline::ALL {
         let expected = replay(&sorted, setup(discipline));
@@ -175,8 +175,8 @@ fn an_empty_capture_is_replayed() {
     assert!(nothing.table(20).to_string().contains("all"));
 }
 
-/// Room for one. 100 bytes take 160 µs: the second waits, and leaves in the instant in which the
-/// third arrives, which therefore finds room.
+/// A queue for one packet. 100 bytes take 160 µs: the second packet waits, and leaves at the time
+/// of the third arrival, which is therefore accepted.
 #[test]
 fn at_equal_times_departures_come_before_arrivals() {
     let packet = |at| Packet {
@@ -195,8 +195,8 @@ fn at_equal_times_departures_come_before_arrivals() {
     }
 }
 
-/// Goal: the queue that disciplines are compared with is the one that users configure. Method: the
-/// same packets behind it by its name and by default settings.
+/// Goal: the discipline `smart_queue` is the queue that users configure. Method: replay equal
+/// packets by its name and by default settings.
 #[test]
 fn the_smart_queue_is_the_same_by_name_and_by_default_settings() {
     let by_name = replay(&packets(), setup(Discipline::Smart));
@@ -205,8 +205,7 @@ fn the_smart_queue_is_the_same_by_name_and_by_default_settings() {
     assert_eq!(Report { queue: by_name.queue.clone(), ..by_settings }, by_name);
 }
 
-/// What a link header hides is found: the flows of the same packets are the same over each link,
-/// and their hosts.
+/// Flows and hosts of equal packets are equal over each link type.
 #[test]
 fn the_flows_are_the_same_over_every_link() {
     let ethernet = packets();
@@ -216,15 +215,15 @@ fn the_flows_are_the_same_over_every_link() {
         assert_eq!(report.corrections, Corrections::default());
         keys
     };
-    // The kernel's two ARP packets and their hosts are known where the link names a sender.
+    // The kernel's two ARP packets and their hosts are known if the link names a sender.
     let is_ip = |packet: &&Packet<'_>| packet.bytes[12..14] != [0x08, 0x06];
     let ip_only: Vec<_> = ethernet.iter().filter(is_ip).copied().collect();
     let radiotap = |kind: u8, flags: u8, more: usize, packet: &Packet<'_>| {
         let (source, protocol) = (&packet.bytes[6..12], &packet.bytes[12..14]);
         let mut header = vec![0, 0, 12, 0, 0, 0, 0, 0, 9, 9, 9, 9];
         header.extend([kind, flags, 0, 0]);
-        // To the access point: the transmitter is the sender. From it: the third address. Between
-        // two: the fourth.
+        // To the access point the transmitter is the sender; from it, the third address; between
+        // two, the fourth.
         let addresses: [&[u8]; 3] = match flags & 3 {
             1 => [&[1; 6], source, &[2; 6]],
             2 => [&[1; 6], &[2; 6], source],
@@ -288,7 +287,7 @@ fn the_flows_are_the_same_over_every_link() {
     }
 }
 
-/// A frame that is cut anywhere, in its link header too, is a packet like another.
+/// A frame that is truncated anywhere, including its link header, counts like any other packet.
 #[test]
 fn a_link_header_may_be_cut_anywhere() {
     for number in [0, 1, 9, 101, 108, 113, 127, 276] {
@@ -323,7 +322,7 @@ fn sim(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sim")).args(words).output().unwrap()
 }
 
-/// Same file, same bytes: `data/replay-NAME.txt` is what the command printed when it was recorded.
+/// Equal files give equal output: `data/replay-NAME.txt` is the recorded output of the command.
 #[test]
 fn the_command_prints_what_is_recorded() {
     for discipline in Discipline::NAMED {
@@ -337,7 +336,7 @@ fn the_command_prints_what_is_recorded() {
     }
 }
 
-/// What the command prints after it was recorded with `change` made to the file.
+/// Returns the command's output for this file and these arguments.
 fn replayed(name: &str, file: &[u8], words: &[&str]) -> (bool, String) {
     let path = std::env::temp_dir().join(format!("freeboard-{}-{name}.pcap", std::process::id()));
     std::fs::write(&path, file).unwrap();
@@ -347,17 +346,17 @@ fn replayed(name: &str, file: &[u8], words: &[&str]) -> (bool, String) {
     (output.status.success(), text)
 }
 
-/// A file that ends too early is replayed as far as it goes, and says so; one of which nothing can
-/// be read is refused.
+/// A file that ends too early is replayed up to its end with a note; an unreadable file is an
+/// error.
 #[test]
 fn the_command_says_what_it_corrected() {
     let drr = ["--scheduler=drr"];
     let second = 24 + 16 + u32::from_le_bytes(PCAP[32..36].try_into().unwrap()) as usize;
     let (is_done, text) = replayed("cut", &PCAP[..PCAP.len() - 1], &drr);
     assert!(is_done && text.contains("1786 packets of"), "{text}");
-    assert!(text.contains("the file cannot be read to its end: at byte "), "{text}");
+    assert!(text.contains("the rest of the file cannot be read: at byte "), "{text}");
     assert!(text.contains("the file ends in the packet: 82 bytes needed, 81 there"), "{text}");
-    assert!(text.contains("; replayed: the 1786 packets before\n"), "{text}");
+    assert!(text.contains("; replayed the 1786 packets before it\n"), "{text}");
 
     let (is_done, text) = replayed("cut-at-once", &PCAP[..30], &drr);
     assert!(!is_done && text.contains("at byte 24: the file ends in the record header"), "{text}");
@@ -376,8 +375,8 @@ fn the_command_says_what_it_corrected() {
     assert!(is_done && text.contains("skipped: 1787 packets of link type 147"), "{text}");
 }
 
-/// The queue that users embed, with the settings that they write: hosts are isolated, the call
-/// loses nothing.
+/// The queue that users embed, with keywords as users write them: hosts are isolated, the call has
+/// no loss.
 #[test]
 fn the_command_replays_through_a_smart_queue() {
     for words in
@@ -393,7 +392,7 @@ fn the_command_replays_through_a_smart_queue() {
     let refused = [
         ("difserv4", "did you mean `diffserv4`?"),
         ("nat", "not available in a replay: nat"),
-        ("bandwidth 3mbit", "not available in a replay: the rate (expected as --rate)"),
+        ("bandwidth 3mbit", "not available in a replay: a rate (use --rate)"),
     ];
     for (words, expected) in refused {
         let (is_done, text) = replayed("refused", PCAP, &["--queue", words]);
@@ -418,11 +417,11 @@ fn a_refused_word_is_named_with_what_is_accepted() {
         (&["replay", "--rate=5mbit", "--scheduler=fifo"], "not provided:\n  <FILE>"),
         (
             &["replay", "x", "--rate", "10mbits"],
-            "\"10mbits\" is not a rate; accepted: bits per second, or a number with bit, kbit, mbit \
-             or gbit behind it, from 1kbit to 400gbit",
+            "\"10mbits\" is not a rate (expected 1kbit to 400gbit: a number with bit, kbit, mbit or \
+             gbit, or bits per second)",
         ),
-        (&["--limit", "0"], "invalid value '0' for '--limit <PACKETS>': accepted: 1 to 1000000"),
-        (&["--limit", "-1"], "invalid value '-1' for '--limit <PACKETS>': accepted: 1 to 1000000"),
+        (&["--limit", "0"], "invalid value '0' for '--limit <PACKETS>': expected 1 to 1000000"),
+        (&["--limit", "-1"], "invalid value '-1' for '--limit <PACKETS>': expected 1 to 1000000"),
         (&["--limt", "9"], "a similar argument exists: '--limit'"),
         (&["y"], "unexpected argument 'y' found"),
         (&["--seed"], "a value is required for '--seed <N>'"),
@@ -446,13 +445,13 @@ fn a_file_that_is_no_capture_is_refused_with_the_offset() {
     let toml = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let (code, why) = replay(toml);
     assert_eq!(code, Some(1));
-    assert!(why.contains("Cargo.toml: at byte 0: no capture begins with"), "{why}");
+    assert!(why.contains("Cargo.toml: at byte 0: not a capture: begins with"), "{why}");
     let (code, why) = replay("no such file");
     assert_eq!(code, Some(1));
     assert!(why.starts_with("sim: no such file: "), "{why}");
 }
 
-/// Goal: the help is an answer, and fits a terminal of 80 columns.
+/// Goal: help is printed to standard output and fits a terminal of 80 columns.
 #[test]
 fn help_is_an_answer_and_not_an_error() {
     for words in [&["--help"][..], &["replay", "--help"], &["reproduce", "-h"], &[]] {

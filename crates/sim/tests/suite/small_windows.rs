@@ -1,5 +1,5 @@
-//! smoltcp's own TCP with few packets in flight: its retransmission timeout is a second at least,
-//! so a loss that it does not find by duplicate acknowledgements leaves the link empty.
+//! smoltcp's TCP with few packets in flight: its retransmission timeout is at least a second, so a
+//! loss not detected by duplicate acknowledgements leaves the link idle.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 
@@ -25,7 +25,7 @@ enum App {
 
 impl Application for App {
     fn act(&mut self, now: Nanos, host: &mut Host) -> Option<Nanos> {
-        // All act, so that none is left out when an earlier one has a wish.
+        // A fold, so that all are called.
         let earliest =
             |first: Option<Nanos>, next: Option<Nanos>| first.into_iter().chain(next).min();
         match self {
@@ -42,11 +42,12 @@ struct Case {
     megabits: u64,
     round_trip: Nanos,
     uploads: u16,
-    /// Bytes that each may have in flight.
+    /// Maximum bytes in flight of each upload.
     window: usize,
 }
 
-/// The part of the link that the payload of all uploads has in 30 s, behind the smart queue.
+/// Returns the payload of all uploads relative to the rate of the link, over 30 s behind the smart
+/// queue.
 fn share(case: Case) -> f64 {
     let (from, to) = (Nanos::from_secs(5), Nanos::from_secs(35));
     let link = |discipline: Discipline, megabits| {
@@ -76,9 +77,9 @@ fn share(case: Case) -> f64 {
     bits as f64 / (case.megabits as f64 * 1e6)
 }
 
-/// Goal: uploads whose windows, together, fill the link do fill it. Method: windows of three
-/// packets and of four, and one that Reno brings down to as few. 1,460 of 1,500 bytes are payload,
-/// 0.973. With queues of three packets signalled, the first case has 0.54.
+/// Goal: uploads whose windows together fill the link use it fully. Method: windows of three
+/// packets and of four, and one that Reno reduces to as few. 1,460 of 1,500 bytes are payload,
+/// 0.973. If queues of three packets were signalled, the first case would have 0.54.
 #[test]
 fn uploads_of_few_packets_fill_the_link() {
     let case = |megabits, micros, uploads, window| {

@@ -1,5 +1,5 @@
-//! A call beside uploads, by `sim reproduce sparse`: the documents show what the command prints,
-//! and say which sentences fail and why.
+//! Test of `sim reproduce sparse`: the documents show the command's output and state which checks
+//! fail and why.
 
 use freeboard::Isolation;
 use freeboard::sched_core::Nanos;
@@ -20,10 +20,10 @@ fn the_document_shows_the_tables_and_which_sentences_fail() {
     run.assert_shown_in(document!("docs/tables/sparse.md"));
 }
 
-/// Goal: to permit batches of 64 KiB costs a call nothing while none is sent. Method: the call
+/// Goal: permitting batches of 64 KiB costs a call nothing while none is sent. Method: the call
 /// beside uploads of its host at 10 Mbit/s, and beside other hosts, with and without the
-/// permission; the 99th percentile is within a packet. With quanta of the longest packet permitted
-/// it goes from 2 to 53 ms.
+/// permission; the 99th percentiles differ by less than a packet. With quanta of the longest
+/// permitted packet it would rise from 2 to 53 ms.
 #[test]
 fn a_call_does_not_wait_for_packets_that_are_only_permitted() {
     for (own, others) in [(4, 0), (0, 12)] {

@@ -1,5 +1,5 @@
-//! How fast the model TCP runs: an experiment of a thousand connections is worth it only if it ends
-//! soon.
+//! Speed of the model TCP: an experiment with a thousand connections is practical only if it is
+//! fast.
 
 use std::fs;
 use std::time::Instant;
@@ -14,19 +14,20 @@ use sim::tcp::network::{Naming, TcpNetwork, Way};
 
 const CONNECTIONS: u32 = 1_000;
 const END: Nanos = Nanos::from_secs(10);
-/// Packets that leave a queue in a second of processor time, data and acknowledgements.
+/// Minimum departures per second of processor time, data and acknowledgements.
 const LEAST: f64 = 300_000.0;
 
-/// Seconds on a processor, of this thread; of the clock where the system does not say.
+/// Returns the processor time of this thread in seconds, or wall-clock time if the system does not
+/// report it.
 fn on_processor(began: Instant) -> f64 {
     let stat = fs::read_to_string("/proc/thread-self/schedstat").ok();
     let first = stat.and_then(|stat| stat.split_whitespace().next()?.parse::<f64>().ok());
     first.map_or_else(|| began.elapsed().as_secs_f64(), |nanos| nanos / 1e9)
 }
 
-/// Goal: 1,000 connections of CUBIC at more than 300,000 packets a second of processor time.
-/// Method: 10 simulated seconds of 1 Gbit/s behind fair queues with CoDel, 50 ms there and back;
-/// the best of three.
+/// Goal: 1,000 CUBIC connections run at more than 300,000 packets per second of processor time.
+/// Method: 10 simulated seconds of 1 Gbit/s behind fair queues with CoDel, round trip 50 ms; the
+/// best of three.
 #[test]
 #[ignore = "seconds, and only optimised code is so fast: `cargo xtask check` runs it"]
 fn a_thousand_connections_run_at_300_000_packets_a_second() {

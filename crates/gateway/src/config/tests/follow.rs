@@ -1,19 +1,19 @@
-//! What is refused of rates that follow the line.
+//! Errors of autorate options.
 
 use super::{LINE, read};
 
-/// Goal: each refusal names the place, the option, its value and what is accepted. Method: the
-/// whole text of every one that words can lead to.
+/// Goal: each error names location, option, value and what is expected. Method: the full text of
+/// every error that options can cause.
 #[test]
 fn a_refusal_names_the_value_and_the_range() {
     const AUTORATE: &str = "autorate = \"9.9.9.9\"\n";
     const ARRIVALS: &str = "autorate-ingress = true\n";
-    let addresses = "1 to 16 addresses that answer ping, with commas between them, or off); \
-                     none of one link only, as fe80::1 is";
-    let reflectors = format!("not accepted (expected {addresses}");
+    let addresses = "1 to 16 comma-separated addresses that answer ping, or off; \
+                     no link-local ones such as fe80::1)";
+    let reflectors = format!("invalid value (expected {addresses}");
     let seventeen: Vec<String> = (1..=17).map(|last| format!("10.0.0.{last}")).collect();
     let seventeen = seventeen.join(",");
-    let rates = "not accepted (expected 1kbit to 400gbit, as 5mbit)";
+    let rates = "invalid value (expected 1kbit to 400gbit, such as 5mbit)";
     for (before, option, value, why) in [
         ("", "autorate", "", &*reflectors),
         ("", "autorate", "router", &reflectors),
@@ -21,18 +21,13 @@ fn a_refusal_names_the_value_and_the_range() {
         ("", "autorate", "224.0.0.1", &reflectors),
         ("", "autorate", "1.1.1.1,fe80::1", &reflectors),
         ("", "autorate", &seventeen, &reflectors),
-        ("", "autorate", "::1,1.1.1.1,0::1", "has ::1 twice (expected each address once)"),
+        ("", "autorate", "::1,1.1.1.1,0::1", "::1 is given twice (expected each address once)"),
         ("", "autorate", "9.9.9.9", "not available without --up-min or --down-min"),
-        ("", "autorate-ingress", "down", "not accepted (expected on, off)"),
-        (
-            "",
-            "autorate-ingress",
-            "on",
-            "not available without --down-min, below which the rate never is",
-        ),
-        ("", "autorate-delay", "0", "not accepted (expected 1 to 1000)"),
-        ("", "autorate-delay", "1001", "not accepted (expected 1 to 1000)"),
-        ("", "autorate-delay", "15ms", "not accepted (expected 1 to 1000)"),
+        ("", "autorate-ingress", "down", "invalid value (expected on, off)"),
+        ("", "autorate-ingress", "on", "not available without --down-min"),
+        ("", "autorate-delay", "0", "out of range (expected 1 to 1000)"),
+        ("", "autorate-delay", "1001", "out of range (expected 1 to 1000)"),
+        ("", "autorate-delay", "15ms", "not a whole number (expected 1 to 1000)"),
         ("", "autorate-delay", "15", "not available without --autorate"),
         (
             "autorate-ingress = true\ndown-min = \"1mbit\"\n",
@@ -75,7 +70,8 @@ fn a_refusal_names_the_value_and_the_range() {
     }
 }
 
-/// Goal: a base without a limit is refused at the base, beside the option that needs one.
+/// Goal: an unlimited base rate is rejected with its location and the option that needs a finite
+/// rate.
 #[test]
 fn a_rate_without_a_limit_cannot_follow() {
     let text = LINE.replace("1mbit", "unlimited").replace("16000000", "\"unlimited\"");
@@ -89,13 +85,13 @@ fn a_rate_without_a_limit_cannot_follow() {
         let error = read(&format!("{text}{autorate}\n{beside} = \"5mbit\"\n")).unwrap_err();
         let said = format!(
             "--config x.toml: line {line}: --{base} \"unlimited\": not available with --{beside} \
-             (expected 1kbit to 400gbit, as 10mbit)"
+             (expected 1kbit to 400gbit, such as 10mbit)"
         );
         assert_eq!(error, said);
     }
 }
 
-/// Goal: the ends of the ranges that refusals name are accepted.
+/// Goal: the ends of the ranges named by errors are accepted.
 #[test]
 fn what_a_refusal_names_is_accepted() {
     for more in [

@@ -22,19 +22,19 @@ fn share(kind: QueueKind, hosts: HostMode, limit: Limit) -> Sharing {
     }
 }
 
-/// A line that makes no lateness good.
+/// Frame handling without catch-up.
 fn exact() -> Treatment {
     Treatment { late: Late::CatchUp(Nanos::ZERO), ..Treatment::default() }
 }
 
-/// Frames for both directions with this limit.
+/// Returns the number of frames for both directions with this limit.
 fn frames_of(limit: Limit) -> u32 {
     let share = share(QueueKind::Drr, HostMode::Lan, limit);
     frames_for([limits(&share, &Treatment::default(), 1_500); 2])
 }
 
-/// Flows up in `Drr`, `packets` at the most and handles enough, another number for each limit; no
-/// line.
+/// Plan for an upload by DRR over flows with at most `packets` packets, enough handles (a different
+/// number for each limit), and an unlimited rate.
 fn drr_of_flows(packets: u32, max_len: u32) -> Plan {
     let limit = Limit::Packets(packets);
     Plan {
@@ -47,13 +47,13 @@ fn drr_of_flows(packets: u32, max_len: u32) -> Plan {
     }
 }
 
-/// A direction without hosts that are known beforehand, on a line without overhead.
+/// Creates a direction without configured hosts, on a link without overhead.
 fn made(plan: Plan, watched: Option<Watched>) -> Direction {
     Direction::new(plan, Overhead::RAW, Hosts::none(), [0; 16], watched).unwrap()
 }
 
-/// Goal: a frame that finds the pool empty is counted, and its buffer is there for the next one.
-/// Method: a pool of fewer frames than the queue may hold, which no configuration makes.
+/// Goal: a frame that finds the pool empty is counted, and its buffer is reused for the next one.
+/// Method: a pool with fewer frames than the queue may hold, which no configuration creates.
 #[test]
 fn frames_without_a_place_in_the_pool_are_counted() {
     let mut pool = Pool::new(3, 1_500);
@@ -87,8 +87,8 @@ fn frames_without_a_place_in_the_pool_are_counted() {
     assert_eq!((outside.too_long, outside.merged, outside.no_room, held), (1, 1, 4, 3));
 }
 
-/// Goal: a frame of several packets is these packets, and what cannot be cut is one frame that was
-/// dropped.
+/// Goal: a frame of several packets becomes these packets, and one that cannot be segmented counts
+/// as one dropped frame.
 #[test]
 fn frames_of_several_packets_arrive_as_these() {
     let plan = drr_of_flows(10, 1_522);
@@ -114,10 +114,10 @@ fn frames_of_several_packets_arrive_as_these() {
     assert_eq!(arrive(&mut direction, &long), ([4, 1, 1, 1], 2));
 }
 
-/// Goal: whatever follows what, there are as many frames as the limit in force takes, what is held
-/// is as it came, under handles that there are, and nothing is unaccounted for.
-/// Method: a pool for both directions, full and with frames that wait for the device; limits that
-/// grow and shrink while the queue becomes another one or stays. Each frame says which one it is.
+/// Goal: after any sequence of operations there are as many frames as the current limit takes, held
+/// frames are unchanged under valid handles, and every frame is accounted for. Method: a pool for
+/// both directions, full and with frames that wait for the device; limits that grow and shrink
+/// while the queue is replaced or kept. Each frame contains its number.
 #[test]
 fn limits_that_grow_and_shrink_keep_what_is_held() {
     let share = |kind, hosts, packets| share(kind, hosts, Limit::Packets(packets));
@@ -148,7 +148,7 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
         (QueueKind::Fifo, flows, 2),
     ] {
         for direction in &mut directions {
-            // More than there is room for, some of it waiting for the device.
+            // More than fit, some of them waiting for the device.
             for at in 0..500 {
                 spare.room()[..200].fill(2);
                 // UDP of some flows over IPv4, whose last bytes are the number.
@@ -180,7 +180,7 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
             let plan = plan(next, direction.heading(), max_len);
             let another = direction.build_another(&plan).unwrap();
             direction.change(Nanos(0), (plan, another), Overhead::RAW, Hosts::none(), &mut pool);
-            // The limit has made room before.
+            // The limit has already dropped the excess.
             assert_eq!((direction.unaccounted(), direction.held()), (0, held), "{next:?}");
         }
         let _ = pool.settle();
@@ -189,7 +189,7 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
         assert_eq!(pool.in_use() as u64, held, "{next:?}");
         for direction in &mut directions {
             assert!(direction.held() >= u64::from(packets.min(before)), "{next:?}");
-            // Half of it leaves: in vain, for there is no device.
+            // Half of them leave, to no effect, since there is no device.
             for _ in 0..packets.div_ceil(2 * BATCH as u32) {
                 direction.fill(Nanos(number.into()), &mut pool);
                 for packet in &direction.leaving {
@@ -205,11 +205,10 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
     }
 }
 
-/// Goal: what moves into another queue is as old there as it was: CoDel counts what it has waited
-/// for before, and the line makes up for the time it has lost meanwhile.
-/// Method: frames wait for a second and move. One CoDel interval after the first is seen to be late
-/// it drops, an interval earlier than if all had come when they moved. At 8 Mbit/s a second is more
-/// than all of them take.
+/// Goal: packets that move into another queue keep their age: CoDel counts their earlier sojourn
+/// time, and the shaper catches up the time lost meanwhile. Method: frames wait for a second and
+/// move. One CoDel interval after the first delay is observed it drops, an interval earlier than if
+/// all had arrived when they moved. At 8 Mbit/s a second is more than all of them take.
 #[test]
 fn what_moves_into_another_queue_is_as_old_as_it_was() {
     let after_a_second = |rate, catch_up| {
@@ -248,10 +247,10 @@ fn what_moves_into_another_queue_is_as_old_as_it_was() {
     assert_eq!(after_a_second(rate, Nanos::from_secs(1)).0, [BATCH; 3]);
 }
 
-/// Goal: marks are counted where they are set, and packets that came with one apart from these;
-/// both stay when what is queued moves into another queue. Method: 40 frames of IPv4 that may be
-/// marked, 60 that came marked and 10 that cannot be marked wait for a second, so that CoDel acts
-/// on them; they move twice.
+/// Goal: marks are counted where they are set, separately from packets that arrived with one; both
+/// counters are kept when the queue is replaced. Method: 40 ECN-capable IPv4 frames, 60 that
+/// arrived marked and 10 that are not ECN-capable wait for a second, so that CoDel acts on them;
+/// they move twice.
 #[test]
 fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
     let mut pool = Pool::new(2_000, 1_500);
@@ -305,9 +304,9 @@ fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
     assert!(set_here > 3, "{set_here}");
 }
 
-/// Goal: what was dropped keeps its reason, and its count, when what is queued moves into another
-/// queue. Method: a queue of ten packets is offered thirty, and becomes another one twice, of more
-/// packets and of fewer.
+/// Goal: drops keep their reasons and counts when the queue is replaced. Method: a queue of ten
+/// packets is offered thirty, and is replaced twice, by one with a higher and one with a lower
+/// limit.
 #[test]
 fn drops_keep_their_reasons_in_another_queue() {
     let mut pool = Pool::new(2_000, 1_500);
@@ -337,8 +336,8 @@ fn drops_keep_their_reasons_in_another_queue() {
     }
 }
 
-/// Goal: a frame that the device refused is counted with that reason, of its flow and host as of
-/// the direction. Method: a frame that waits for a device that is gone.
+/// Goal: a frame that the device refused is counted with that reason, for its flow and host and for
+/// the direction. Method: a frame that waits for a device that has disappeared.
 #[test]
 fn a_frame_that_the_device_refused_is_not_one_that_the_queue_rejected() {
     let mut pool = Pool::new(600, 1_500);
@@ -367,12 +366,13 @@ fn a_frame_that_the_device_refused_is_not_one_that_the_queue_rejected() {
     );
 }
 
-/// The number in the frame of this packet.
+/// Returns the number stored in this packet's frame.
 fn serial_of(direction: &Direction, packet: &Packet) -> u64 {
     direction.held[packet.handle as usize].arrived.0 - 1
 }
 
-/// A frame of an IPv4 packet of this protocol between two addresses that end in `from` and `to`.
+/// Returns a frame with an IPv4 packet of this protocol between two addresses that end in `from`
+/// and `to`.
 fn v4(protocol: u8, [from, to]: [u8; 2], payload: &[u8]) -> Vec<u8> {
     let mut packet =
         vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, from, 10, 0, 0, to];
@@ -383,8 +383,8 @@ fn v4(protocol: u8, [from, to]: [u8; 2], payload: &[u8]) -> Vec<u8> {
 }
 
 /// Goal: a call inside a tunnel does not wait behind an upload inside the same tunnel, for each
-/// kind that can be followed, while the ends of the tunnel stay the hosts: another sender has half
-/// of the link beside four uploads inside.
+/// kind of tunnel that can be parsed, while the ends of the tunnel remain the hosts: another sender
+/// gets half of the link beside four uploads inside.
 #[test]
 fn flows_inside_a_tunnel_are_apart_and_its_ends_are_the_hosts() {
     type Carried<'a> = &'a dyn Fn(u16) -> Vec<u8>;
@@ -421,7 +421,7 @@ fn flows_inside_a_tunnel_are_apart_and_its_ends_are_the_hosts() {
             let translations = Translations::default();
             direction.arrive(Nanos(0), Arrival::Whole, &mut spare, &mut pool, &translations);
         };
-        // Four uploads inside the tunnel, one of another host, and the call, which comes last.
+        // Four uploads inside the tunnel, one of another host, and the call, which arrives last.
         for number in 0..80 {
             arrive(&v4(protocol, [1, 2], &carried(7_000 + number % 4)));
             arrive(&v4(17, [3, 2], &udp(9)));
@@ -448,9 +448,9 @@ fn flows_inside_a_tunnel_are_apart_and_its_ends_are_the_hosts() {
 }
 
 /// Goal: above 24 Mbit/s long frames leave several at a time, so that the loop wakes up once for
-/// them, and no later than the half of a millisecond; below, and on a line that catches nothing up,
-/// each leaves when it is due. After an arrival the next frames leave within a tenth of a
-/// millisecond. The rate is met either way.
+/// them, and at most half a millisecond late; below, and without catch-up, each leaves when it is
+/// due. After an arrival the next frames leave within a tenth of a millisecond. The rate is met in
+/// all cases.
 #[test]
 fn frames_of_a_fast_line_leave_together_and_those_of_a_slow_line_when_they_are_due() {
     const FRAMES: u32 = 120;
@@ -507,9 +507,9 @@ fn frames_of_a_fast_line_leave_together_and_those_of_a_slow_line_when_they_are_d
     assert!(run(300, usual, true) >= FRAMES / 4);
 }
 
-/// Goal: a machine with sixty addresses has the share of one machine beside another, up and down,
-/// and is said to be a router, once, where the addresses are of IPv4. Alone, its addresses are
-/// hosts.
+/// Goal: a machine with sixty addresses has the share of one machine beside another, in both
+/// directions, and is reported as a router, once, if the addresses are IPv4. Alone, its addresses
+/// are hosts.
 #[test]
 fn addresses_of_one_card_share_as_one_host() {
     for heading in [Heading::Up, Heading::Down] {

@@ -1,8 +1,8 @@
-//! What the kernel tells of a connection, in attributes of netlink.
+//! Parses reports of connections, which are netlink attributes.
 //!
-//! Behind the family stand attributes, each of them two bytes of length, two of kind, and its
-//! value. Of a connection two are read, the packet that began it and its answer: each has
-//! attributes of its own for addresses and for ports. Numbers in values are in network order.
+//! After the family come attributes, each with two bytes of length, two of kind, and a value. Two
+//! of a connection's attributes are read, the packet that began it and the reply; each contains
+//! attributes for addresses and for ports. Numbers in values are in network order.
 
 use core::net::IpAddr;
 
@@ -10,20 +10,20 @@ use super::End;
 use super::line::{Connection, Tuple, is_icmp};
 use crate::io::sys::attributes;
 
-/// Family, version and a number, before the attributes.
+/// Length of family, version and a number before the attributes.
 const FAMILY: usize = 4;
 
 /// `CTA_TUPLE_ORIG` and `CTA_TUPLE_REPLY`.
 const FIRST: u16 = 1;
 const ANSWER: u16 = 2;
 
-/// In a tuple: `CTA_TUPLE_IP` and `CTA_TUPLE_PROTO`.
+/// `CTA_TUPLE_IP` and `CTA_TUPLE_PROTO`, inside a tuple.
 const ADDRESSES: u16 = 1;
 const PORTS: u16 = 2;
 
 impl Connection {
-    /// What stands in an event behind its head. None if it is no connection, or its protocol has
-    /// neither ports nor echoes.
+    /// Parses the body of a report. `None` if it is no connection, or if its protocol has neither
+    /// ports nor echoes.
     pub(super) fn of_event(body: &[u8]) -> Option<Self> {
         let body = body.get(FAMILY..)?;
         let (protocol, first) = tuple(value(body, FIRST)?)?;
@@ -34,7 +34,7 @@ impl Connection {
     }
 }
 
-/// The value of the first attribute of this kind.
+/// Returns the value of the first attribute of this kind.
 fn value(of: &[u8], kind: u16) -> Option<&[u8]> {
     attributes(of).find_map(|(found, value)| (found == kind).then_some(value))
 }
@@ -47,8 +47,8 @@ fn tuple(of: &[u8]) -> Option<(u8, Tuple)> {
         (None, None) => return None,
     };
     let port = |kind| value(ports, kind)?.try_into().ok().map(u16::from_be_bytes);
-    // `CTA_PROTO_NUM`, then ports of source and destination, then the identifier of ICMP, kind and
-    // code of the message, and these three of ICMPv6.
+    // `CTA_PROTO_NUM`, then the source and destination ports, then identifier, type and code of
+    // ICMP, and those three of ICMPv6.
     let [protocol] = *value(ports, 1)? else { return None };
     let (from, to) = if is_icmp(protocol) {
         let id = port(4).or_else(|| port(7))?;

@@ -1,11 +1,11 @@
-//! Tests of the table of translations, on lines of a kernel (Linux 6.18) and on what is none.
+//! Tests of the table of translations with lines of a kernel (Linux 6.18) and with malformed ones.
 
 use freeboard::flowhash::Nat as _;
 
 use super::*;
 
-/// A connection from a host, its port kept; one whose port is another outside; an echo; a name
-/// server asked.
+/// A connection from a host with its port kept; one with another port outside; an echo; a DNS
+/// query.
 const TCP: &str = "ipv4     2 tcp      6 431999 ESTABLISHED src=10.8.0.1 dst=10.9.0.2 sport=40000 dport=80 \
                    src=10.9.0.2 dst=10.9.0.254 sport=80 dport=40000 [ASSURED] mark=0 zone=0 use=2";
 const OTHER_PORT: &str = "ipv4     2 tcp      6 119 SYN_SENT src=10.8.0.3 dst=10.9.0.2 sport=40000 dport=80 \
@@ -14,14 +14,14 @@ const UDP: &str = "ipv4     2 udp      17 29 src=10.8.0.1 dst=10.9.0.2 sport=464
                    src=10.9.0.2 dst=10.9.0.254 sport=99 dport=46490 mark=0 zone=0 use=2";
 const ECHO: &str = "ipv4     2 icmp     1 29 src=10.8.0.1 dst=10.9.0.2 type=8 code=0 id=13769 src=10.9.0.2 \
                     dst=10.9.0.254 type=0 code=0 id=13770 mark=0 zone=0 use=2";
-/// A port of the machine is one of a host.
+/// A port of this machine forwarded to a host.
 const FORWARDED: &str = "ipv4     2 tcp      6 300 ESTABLISHED src=10.9.0.2 dst=10.9.0.254 sport=5555 dport=8080 \
                          src=10.8.0.7 dst=10.9.0.2 sport=80 dport=5555 [ASSURED] mark=0 zone=0 use=2";
 const V6: &str = "ipv6     10 udp      17 29 src=fd00:0000:0000:0000:0000:0000:0000:0001 \
                   dst=2001:0db8:0000:0000:0000:0000:0000:0002 sport=5000 dport=53 \
                   src=2001:0db8:0000:0000:0000:0000:0000:0002 dst=2001:0db8:0000:0000:0000:0000:0000:00fe sport=53 \
                   dport=5000 mark=0 zone=0 use=2";
-/// The machine's own.
+/// A connection of this machine itself.
 const OWN: &str = "ipv4     2 tcp      6 300 ESTABLISHED src=10.9.0.254 dst=10.9.0.2 sport=1 dport=2 \
                    src=10.9.0.2 dst=10.9.0.254 sport=2 dport=1 [ASSURED] mark=0 zone=0 use=2";
 
@@ -37,8 +37,8 @@ fn pass(table: &mut Translations, lines: &[&str]) {
     table.turn();
 }
 
-/// Goal: a packet on the outer side is of its host, each way, in every protocol that has ports or
-/// identifiers.
+/// Goal: a packet on the outer side is attributed to its host, in both directions, for every
+/// protocol with ports or identifiers.
 #[test]
 fn packets_outside_are_of_their_hosts() {
     let mut table = Translations::default();
@@ -56,7 +56,7 @@ fn packets_outside_are_of_their_hosts() {
         let down = table.of(Heading::Down).inner(&v4(FAR, BOX, protocol, remote, local));
         assert_eq!(down, Some(v4(FAR, host, protocol, inner.1, inner.0)));
     }
-    // An echo and its answer; a message of ICMP that is none has the machine's address.
+    // An echo and its reply; another ICMP message has this machine's address.
     let up = table.of(Heading::Up).inner(&v4(BOX, FAR, 1, 13_770, 0x800));
     assert_eq!(up, Some(v4([10, 8, 0, 1], FAR, 1, 13_769, 0x800)));
     let down = table.of(Heading::Down).inner(&v4(FAR, BOX, 1, 13_770, 0));
@@ -69,7 +69,7 @@ fn packets_outside_are_of_their_hosts() {
     assert_eq!(table.of(Heading::Up).inner(&key("2001:db8::fe")), Some(key("fd00::1")));
 }
 
-/// Goal: what is not in the table has the address that it has: another port or way, the machine's
+/// Goal: packets not in the table keep their address: another port or direction, this machine's
 /// own, a fragment.
 #[test]
 fn other_packets_are_as_they_are() {
@@ -109,8 +109,8 @@ fn what_goes_away_is_forgotten() {
     assert_eq!(table.len(), 0);
 }
 
-/// Goal: a table has no more than its bound, and what it has stays true: the first of a pass,
-/// whatever comes behind.
+/// Goal: the table does not exceed its bound, and its entries stay correct: the first ones of a
+/// pass, whatever follows.
 #[test]
 fn the_table_is_bounded() {
     let mut table = Translations::default();
@@ -133,9 +133,9 @@ fn the_table_is_bounded() {
     assert!(up(0).is_some() && up(32_767).is_some() && up(32_768).is_none());
 }
 
-/// Goal: a line that is none is left out: cut short anywhere, or with a word changed, it never is
-/// another connection. Method: each line cut after every byte, and each word behind the protocols
-/// replaced.
+/// Goal: a malformed line is ignored: truncated anywhere, or with a field changed, it never becomes
+/// another connection. Method: each line truncated after every byte, and each field after the
+/// protocols replaced.
 #[test]
 fn malformed_lines_are_left_out() {
     for line in [TCP, OTHER_PORT, UDP, ECHO, FORWARDED, V6] {

@@ -1,5 +1,4 @@
-//! A thousand busy hosts and a few that send little: what the number of hosts that are told apart
-//! is worth.
+//! Effect of the number of host slots with a thousand busy hosts and a few that send little.
 
 use std::collections::BinaryHeap;
 
@@ -12,18 +11,17 @@ use crate::config::DEFAULT_MAX_HOSTS;
 use crate::config::handling::Late;
 use freeboard::AqmKind;
 
-/// Hosts that send as much as they get, and what they send together by the line's rate: in
-/// hundredths.
+/// Number of hosts that use their whole share, and their total load in percent of the link's rate.
 const BUSY: u32 = 1_000;
 const LOAD: u64 = 150;
-/// Hosts that send a packet of 200 bytes every 20 ms.
+/// Number of hosts that send a packet of 200 bytes every 20 ms.
 const CALM: u32 = 20;
 const EVERY: Nanos = Nanos(20_000_000);
-/// How long it is measured, after as long again.
+/// Duration of the measurement, after a warm-up of the same length.
 const SPAN: Nanos = Nanos(4_000_000_000);
 const LONG: u32 = 1_514;
 
-/// What became of the packets of calm hosts.
+/// Outcome for the packets of calm hosts.
 #[derive(Debug)]
 struct Calm {
     /// Sorted, in milliseconds.
@@ -42,7 +40,7 @@ impl Calm {
     }
 }
 
-/// The next packet of each host: when, which host.
+/// The next packet of each host: time and host.
 type Coming = BinaryHeap<Reverse<(Nanos, u32)>>;
 
 fn play(max_hosts: u32, mbits: u64) -> Calm {
@@ -56,8 +54,8 @@ fn play(max_hosts: u32, mbits: u64) -> Calm {
         l4s: true,
         rtt: freeboard::Rtt::INTERNET,
     };
-    // The line is the test's own. At these rates two packets take less than 5 ms: the AQM is the
-    // same.
+    // The test has its own link. At these rates two packets take less than 5 ms, so the AQM has the
+    // same parameters.
     let rate = Rate::UNLIMITED;
     let descriptors = FRAMES + 1;
     let treatment = Treatment { late: Late::CatchUp(Nanos::ZERO), ..Treatment::default() };
@@ -76,7 +74,7 @@ fn play(max_hosts: u32, mbits: u64) -> Calm {
         .map(|host| Reverse((begin(host, if host < BUSY { busy_every } else { EVERY }), host)))
         .collect();
     let mut free: Vec<u32> = (0..descriptors).collect();
-    // Of each handle: when it came, and of which host.
+    // Arrival time and host by handle.
     let mut held = vec![(Nanos::ZERO, 0); descriptors as usize];
     let mut calm = Calm { delays: Vec::new(), sent: 0 };
     let (from, to) = (SPAN, SPAN.plus(SPAN));
@@ -87,7 +85,7 @@ fn play(max_hosts: u32, mbits: u64) -> Calm {
         if now >= to.plus(Nanos::from_secs(2)) {
             break;
         }
-        // What leaves before.
+        // Departures before this arrival.
         while line_free <= now {
             let packet =
                 queue.dequeue(line_free, &mut |packet: Packet, _| free.push(packet.handle));
@@ -101,7 +99,7 @@ fn play(max_hosts: u32, mbits: u64) -> Calm {
         }
         line_free = line_free.max(now);
         let (every, len) = if host < BUSY { (busy_every, LONG) } else { (EVERY, 200) };
-        // The host finds its place again when `next` goes out of scope.
+        // Dropping `next` restores the order of the heap.
         *next = Reverse((now.plus(every), host));
         drop(next);
         calm.sent += usize::from(is_measured(now, host));
@@ -126,10 +124,11 @@ fn play(max_hosts: u32, mbits: u64) -> Calm {
     calm
 }
 
-/// Goal: a thousand busy hosts do no harm to a host that sends little, if all are told apart; the
-/// page shows the figures.
-/// Method: simulation of this very queue on a line that always has something to send: virtual time,
-/// no frames.
+/// Goal: a thousand busy hosts do not harm a host that sends little, if there is a slot for each;
+/// the page shows the figures.
+///
+/// Method: simulation of the gateway's own queue on a link that is always busy, in virtual time and
+/// without frames.
 #[test]
 fn a_thousand_busy_hosts_are_told_apart() {
     println!("| line | --max-hosts | p50 | p99 | lost |");
@@ -141,7 +140,7 @@ fn a_thousand_busy_hosts_are_told_apart() {
             println!("| {mbits} Mbit/s | {max_hosts} | {p50:.2} ms | {p99:.2} ms | {loss:.1} % |");
             (p99, loss)
         });
-        // None waits for longer than a turn of every other, and none is lost.
+        // No packet waits longer than a turn of every other host, and none is lost.
         let round = f64::from(BUSY) * 2.0 * f64::from(LONG + 8) * 8e-3 / mbits as f64;
         assert!(many.1 == 0.0 && many.0 <= round, "{many:?} of {round}");
         assert!(few.0 > 2.0 * many.0, "{few:?} {many:?}");

@@ -1,4 +1,4 @@
-//! How many queues and entries of hosts there are, and how much memory they take.
+//! Number of queues and host entries, and their memory.
 
 use core::cell::Cell;
 use core::fmt;
@@ -13,32 +13,31 @@ use super::{ROUNDS, Shortest, users};
 use crate::config::Sharing;
 use crate::config::keywords::{HostMode, QueueKind};
 
-/// Queues for each host that is told apart.
+/// Queues per host slot.
 const QUEUES_OF_HOST: u32 = 4;
-/// The fewest queues.
+/// Minimum number of queues.
 const FEWEST_QUEUES: u32 = 1_024;
-/// Entries for each host that is told apart: in sets that are half full at most, few hosts find
-/// theirs full.
+/// Entries per host slot: with sets at most half full on average, few hosts find theirs full.
 const ENTRIES_OF_HOST: u32 = 2;
-/// The fewest entries of hosts.
+/// Minimum number of host entries.
 const FEWEST_ENTRIES: u32 = 256;
 
-/// Queues of a direction, a power of two.
+/// Returns the number of queues of a direction, a power of two.
 pub(super) fn queues(share: &Sharing) -> usize {
     (QUEUES_OF_HOST * share.max_hosts).max(FEWEST_QUEUES).next_power_of_two() as usize
 }
 
-/// Entries of hosts, a power of two.
+/// Returns the number of host entries, a power of two.
 pub(super) fn host_entries(share: &Sharing) -> usize {
     (ENTRIES_OF_HOST * share.max_hosts).max(FEWEST_ENTRIES).next_power_of_two() as usize
 }
 
-/// What the tables of one direction take, but for those that grow with its frames, in bytes.
+/// Returns the size of one direction's tables in bytes, except those that grow with its frames.
 pub(crate) fn bytes_of_tables(share: &Sharing) -> usize {
     let (queues, hosts) = (queues(share), host_entries(share));
     let in_line = size_of::<TagLine>() / 8;
     let of_queue = in_line + size_of::<Empty>() + size_of::<ChosenAqmState>();
-    // A flow scheduler of SQF contains its classes of length.
+    // The SQF scheduler contains its length classes.
     let of_shortest = |queues: usize| {
         queues * (of_queue + size_of::<LengthFlow>() + size_of::<WaitingFlow>())
             + size_of::<Shortest>()
@@ -56,8 +55,8 @@ pub(crate) fn bytes_of_tables(share: &Sharing) -> usize {
     }
 }
 
-/// What the tables take of this many queues and hosts, as the sizes of small ones tell: each table
-/// is as long as the queues, the hosts or both ask for, or of one length.
+/// Returns the size of the tables for this many queues and hosts, extrapolated from small ones:
+/// each table grows with the queues, the hosts or both, or has a fixed length.
 fn bytes_of_isolated(queues: usize, hosts: usize) -> usize {
     let small = |queues, hosts| {
         BYTES.set(0);
@@ -71,11 +70,11 @@ fn bytes_of_isolated(queues: usize, hosts: usize) -> usize {
 }
 
 thread_local! {
-    /// What the tables take that were made since it was last set.
+    /// Bytes of tables allocated since it was last set.
     static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Tables that are counted as they are made.
+/// Storage that counts its allocations.
 #[derive(Debug)]
 enum Counted {}
 
@@ -138,7 +137,7 @@ mod tests {
         assert_eq!((queues(&usual), host_entries(&usual)), (8_192, 4_096));
         for kind in [QueueKind::Drr, QueueKind::Sqf, QueueKind::Qfq] {
             let bytes = [256, 1_024, 4_096].map(|hosts| bytes_of_tables(&share(kind, hosts)));
-            // Beside what grows, DRR has tables of one length, and SQF its flow scheduler.
+            // Besides the tables that grow, DRR has tables of fixed length, and SQF its scheduler.
             assert_eq!(bytes[2] - bytes[1], 4 * (bytes[1] - bytes[0]), "{kind:?} {bytes:?}");
             assert!(bytes[1] == 4 * bytes[0] || kind != QueueKind::Qfq, "{kind:?} {bytes:?}");
             assert!(bytes[2] > 3 * bytes[1], "{kind:?} {bytes:?}");
@@ -146,8 +145,8 @@ mod tests {
         assert_eq!(bytes_of_tables(&share(QueueKind::Fifo, 9)), 0);
     }
 
-    /// Goal: what is counted is what tables take. Method: tables of the usual size, with all that a
-    /// direction has.
+    /// Goal: the extrapolated size is the actual one. Method: tables of the default size with all
+    /// optional parts.
     #[test]
     fn small_tables_tell_the_size_of_large_ones() {
         BYTES.set(0);
@@ -157,7 +156,7 @@ mod tests {
         assert_eq!(bytes_of_isolated(8_192, 4_096), taken);
     }
 
-    /// Goal: the help and the page say what a host takes.
+    /// Goal: the help and the page give the actual memory per host.
     #[test]
     fn what_a_host_takes_is_what_the_help_says() {
         let each = bytes_of_tables(&share(QueueKind::Drr, 8_192)) / 8_192;

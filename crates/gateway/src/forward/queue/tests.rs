@@ -51,10 +51,10 @@ fn every() -> Vec<(QueueKind, HostMode)> {
     all
 }
 
-/// Goal: whatever is asked for, every handle comes home once, and the books agree.
+/// Goal: in every kind of queue, every handle is returned exactly once, and the counters agree.
 /// Method: 3,000 calls, or 1,200 where 3,000 take too long: packets of 12 hosts with 30 flows each
-/// into a queue of 200 packets, every third call a dequeue; handles are used again once they are
-/// home. The books are recounted at every 500th call.
+/// into a queue of 200 packets, every third call a dequeue; returned handles are used again. The
+/// counters are recounted at every 500th call.
 #[test]
 fn every_queue_gives_back_every_handle_once() {
     for (kind, hosts) in every() {
@@ -97,8 +97,8 @@ fn every_queue_gives_back_every_handle_once() {
     }
 }
 
-/// Packets of the first host among the first `sent`, of two hosts with 1 and 8 flows that are all
-/// backlogged.
+/// Returns the number of packets of the first host among the first `sent`, of two backlogged hosts
+/// with 1 and 8 flows.
 fn share_of_one_flow(
     kind: QueueKind,
     hosts: HostMode,
@@ -128,7 +128,7 @@ fn hosts_on_the_lan_side_share_the_line_in_both_directions() {
         assert!((44..=46).contains(&share(QueueKind::Drr, HostMode::Lan)));
         assert!((44..=46).contains(&share(QueueKind::Sqf, HostMode::UsersSqf)));
     }
-    // CAKE's words mean source and destination as the packet has them.
+    // CAKE's modes use source and destination as in the packet.
     let by_source = HostMode::By(Isolation::DualSrcHost);
     assert!((44..=46).contains(&share_of_one_flow(
         QueueKind::Drr,
@@ -144,7 +144,7 @@ fn hosts_on_the_lan_side_share_the_line_in_both_directions() {
 fn weights_are_those_of_the_hosts() {
     let share = share_of_one_flow(QueueKind::Drr, HostMode::Lan, Heading::Up, [3, 1], 80);
     assert!((58..=62).contains(&share), "{share}");
-    // Eight flows of weight 1 against one of 8: half.
+    // Eight flows of weight 1 against one of weight 8: half each.
     let share = share_of_one_flow(
         QueueKind::Qfq,
         HostMode::By(Isolation::Flows),
@@ -155,10 +155,10 @@ fn weights_are_those_of_the_hosts() {
     assert!((38..=42).contains(&share), "{share}");
 }
 
-/// Goal: in excess of its rate a host has only what others leave, which is the whole line where no
-/// other sends. In both directions the host is the one on the LAN side.
-/// Method: a host with a rate of 1 Mbit/s against one without a rate, both backlogged at 8 Mbit/s
-/// for a second; then the first alone. What the AQM drops comes again.
+/// Goal: above its rate a host gets only what other hosts leave, which is the whole link if no
+/// other host sends. In both directions the host is the one on the LAN side. Method: a host with a
+/// rate of 1 Mbit/s against one without a rate, both backlogged at 8 Mbit/s for a second; then the
+/// first alone. Packets dropped by the AQM are sent again.
 #[test]
 fn a_rate_is_that_of_the_host_on_the_lan_side() {
     for heading in [Heading::Up, Heading::Down] {
@@ -222,17 +222,17 @@ fn the_target_follows_the_line() {
     };
     assert_eq!(codel(slow, 1_500).target, Nanos(46_875_000));
     assert_eq!(codel(Rate::UNLIMITED, 1_500).target, Nanos::from_millis(5));
-    // The interval grows with the target, so that a sender has a round trip to answer in.
+    // The interval grows with the target, so that a sender has a round trip to react.
     assert_eq!(codel(slow, 1_500).interval, Nanos(141_875_000));
-    // 24 s for two packets: the longest target that CoDel has. Two may stand all the same, whatever
-    // they waited.
+    // 24 s for two packets: the maximum target of CoDel. Two packets may be queued nevertheless,
+    // whatever their sojourn time.
     let longest = Nanos((1 << 32) - 1);
     assert_eq!(codel(Rate::kilobits_per_second(1).unwrap(), 1_500).target, longest);
 }
 
-/// Goal: the round-trip time sets the AQM of every queue, of its tins too, at the start and later.
-/// Method: a flow that does not react and whose packets wait up to 10 ms. CoDel for 100 ms tells it
-/// something within a second, CoDel for a second nothing, and for 1 ms often.
+/// Goal: the round-trip time sets the AQM of every queue and tin, at the start and later. Method:
+/// an unresponsive flow whose packets wait up to 10 ms. CoDel for 100 ms signals congestion within
+/// a second, CoDel for a second does not, and CoDel for 1 ms does often.
 #[test]
 fn every_queue_has_the_round_trip_time_that_was_asked_for() {
     let rate = Rate::megabits_per_second(10).unwrap();
@@ -256,7 +256,7 @@ fn every_queue_has_the_round_trip_time_that_was_asked_for() {
     }
 }
 
-/// A queue of SQF for 21 packets: 20 of 1,000 bytes of a host's bulk flow.
+/// Returns an SQF queue for 21 packets that holds 20 packets of 1,000 bytes of a host's bulk flow.
 fn with_bulk(hosts: HostMode, flush_unserved: Option<Nanos>) -> Box<dyn Queue> {
     let mut plan = plan(QueueKind::Sqf, hosts, Heading::Up);
     plan.share.flush_unserved = flush_unserved;
@@ -271,9 +271,9 @@ fn with_bulk(hosts: HostMode, flush_unserved: Option<Nanos>) -> Box<dyn Queue> {
 
 const BY_SQF: [HostMode; 2] = [HostMode::By(Isolation::Flows), HostMode::UsersSqf];
 
-/// Goal: what is offered as SQF starves no flow, whatever is preferred. Method: a flow of the same
-/// host that always has a packet of 200 bytes, and so the shortest queue; bulk that was sent comes
-/// again.
+/// Goal: SQF as offered by the gateway starves no flow, whatever is preferred. Method: another flow
+/// of the same host always has one packet of 200 bytes queued, and so the shortest queue; bulk
+/// packets that were sent are enqueued again.
 #[test]
 fn a_bulk_flow_gets_an_eighth_beside_a_flow_that_is_always_shorter() {
     for hosts in BY_SQF {
@@ -289,14 +289,13 @@ fn a_bulk_flow_gets_an_eighth_beside_a_flow_that_is_always_shorter() {
             let again = Packet::new(packet.handle, packet.len);
             queue.offer(Nanos(0), &seen(0, flow, Heading::Up), again, drops).unwrap();
         }
-        // 328 packets of the short flow, 65,600 bytes, and then one of eight bytes is the bulk
-        // flow's.
+        // After 328 packets of the short flow, 65,600 bytes, one byte of eight is the bulk flow's.
         assert_eq!(sent, [141_800, 11_000], "{hosts:?}");
     }
 }
 
-/// Goal: the option reaches the queue, whose packets all come home with the reason. Method: bulk
-/// that has waited for a second overflows, with the option and without.
+/// Goal: the option reaches the queue, and all packets are returned with the reason. Method: bulk
+/// packets that have waited for a second overflow, with the option and without.
 #[test]
 fn a_queue_that_was_not_served_is_dropped_whole_if_asked_for() {
     for hosts in BY_SQF {
@@ -318,9 +317,9 @@ fn a_queue_that_was_not_served_is_dropped_whole_if_asked_for() {
     }
 }
 
-/// Goal: in `triple-isolate` hosts of the LAN are kept apart either way, and not those on the other
-/// side. Method: one host of the LAN has one packet from each of 400 others, a second one 20 from a
-/// single other; 200 have room.
+/// Goal: `triple-isolate` isolates hosts on the LAN side in both directions, and not those on the
+/// other side. Method: one LAN host has one packet from each of 400 other hosts, a second one 20
+/// from a single other host; the limit is 200 packets.
 #[test]
 fn a_full_queue_takes_from_the_longest_host_of_the_lan() {
     let hosts = HostMode::By(Isolation::TripleIsolate);
@@ -345,9 +344,9 @@ fn a_full_queue_takes_from_the_longest_host_of_the_lan() {
     }
 }
 
-/// Counts what the AQM drops or refuses, and what it marks, of 3,000 packets of 1,000 bytes, one
-/// each 555 µs, of one flow with this codepoint on a line of 10 Mbit/s. From half of them on
-/// `later` is the plan, if there is one.
+/// Returns the number of packets that the AQM drops or rejects, and marks, of 3,000 packets of
+/// 1,000 bytes, one per 555 µs, of one flow with this codepoint on a link of 10 Mbit/s. `later` is
+/// the plan for the second half.
 fn deaf(plan: Plan, ecn: Ecn, later: Option<Plan>) -> [u64; 2] {
     let mut queue = plan.build().unwrap();
     let mut gone = Vec::new();
@@ -380,10 +379,10 @@ fn deaf(plan: Plan, ecn: Ecn, later: Option<Plan>) -> [u64; 2] {
     [dropped, counters.marked]
 }
 
-/// Goal: the AQM that was asked for is in every queue but the FIFO, and another takes its place
-/// while packets are queued. Method: a flow that does not react. CoDel only marks ECN-capable
-/// packets, COBALT and those that speak at arrival drop some too, none does neither; the threshold
-/// marks ECT(1) only.
+/// Goal: every queue except the FIFO has the configured AQM, and another one can replace it while
+/// packets are queued. Method: an unresponsive flow. CoDel only marks ECN-capable packets, COBALT
+/// and AQMs that act on arrival also drop some, `none` does neither; the threshold marks ECT(1)
+/// only.
 #[test]
 fn every_queue_has_the_aqm_that_was_asked_for() {
     let rate = Rate::megabits_per_second(10).unwrap();
@@ -405,13 +404,13 @@ fn every_queue_has_the_aqm_that_was_asked_for() {
         let [dropped, marked] = deaf(cobalt, Ecn::Ect0, None);
         assert!(dropped > 50 && marked > 10, "{what}: {dropped} {marked}");
         for aqm in [AqmKind::Pie, AqmKind::Pi2, AqmKind::Red, AqmKind::Blue] {
-            // Room for what comes until PIE has found its probability.
+            // Capacity for arrivals until PIE has adapted its probability.
             let plan = with(aqm, false);
             let share = Sharing { limit: Limit::Packets(1_000), ..plan.share };
             let plan = Plan { share, descriptors: 1_001, ..plan };
             let [dropped, marked] = deaf(plan, Ecn::Ect0, None);
-            // The average is beyond RED's thresholds before a packet is marked, and the probability
-            // of BLUE does not reach a tenth, up to which it only marks.
+            // The average exceeds RED's thresholds before a packet is marked, and BLUE's
+            // probability stays below a tenth, up to which it only marks.
             let is_told = match aqm {
                 AqmKind::Red => dropped > 50,
                 AqmKind::Blue => dropped == 0 && marked > 50,
@@ -434,9 +433,8 @@ fn every_queue_has_the_aqm_that_was_asked_for() {
     }
 }
 
-/// What becomes of 12 acknowledgements of each of two connections of a host, one after the other,
-/// that wait with this filter: how many are filtered, and the numbers of those that leave, by
-/// connection.
+/// Enqueues 12 acknowledgements of each of two connections of a host, alternating, with this
+/// filter: returns the number filtered and the sequence numbers that leave, by connection.
 fn acknowledged(kind: QueueKind, hosts: HostMode, filter: AckFilter) -> (u64, [Vec<u32>; 2]) {
     use freeboard::flowhash::{Ack, FlowKey, Transport};
     let connection = |src_port| FlowKey::V4 {
@@ -472,9 +470,9 @@ fn acknowledged(kind: QueueKind, hosts: HostMode, filter: AckFilter) -> (u64, [V
     (filtered, left)
 }
 
-/// Goal: every queue but the FIFO filters acknowledgements: of each connection that waits two stay,
-/// or one, the last ones, in their order. Where connections share the queue of their host the
-/// aggressive mode keeps two as well: the one that comes stands right behind one of the other
+/// Goal: every queue except the FIFO filters acknowledgements: the last two of each waiting
+/// connection stay, or the last one, in order. Where connections share the queue of their host, the
+/// aggressive mode keeps two as well, because the arriving one directly follows one of the other
 /// connection.
 #[test]
 fn every_queue_filters_acknowledgements() {

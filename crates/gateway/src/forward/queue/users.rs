@@ -1,4 +1,4 @@
-//! Users by deficit round robin, and the flows of each by shortest queue first.
+//! Hosts by deficit round robin, and the flows of each by shortest queue first.
 
 use core::fmt;
 
@@ -12,15 +12,15 @@ use freeboard::{AckFilter, Acks, Hashed};
 
 use super::{AqmTerms, ByHash, Heading, Plan, Seen, Shortest, Unshaped, one_line, set_aqm, table};
 
-/// Users that can be told apart; more share.
+/// Number of host slots; beyond it, hosts share slots.
 pub(super) const USERS: u32 = 64;
-/// Queues of a user.
+/// Number of queues per host.
 pub(super) const FLOWS: usize = 256;
-/// Bits of a number that name the flow; those above name the user.
+/// Number of bits of a flow id that identify the flow; those above identify the host.
 const FLOW_BITS: u32 = u32::BITS - USERS.trailing_zeros();
-/// What there is for each frame: a descriptor for each user, and whose it is.
+/// Size of the data per frame: a descriptor for each host, and the owner.
 pub(super) const BYTES_OF_DESCRIPTOR: usize = USERS as usize * size_of::<Descriptor>() + 1;
-/// The most frames: every user has descriptors for all.
+/// Maximum number of frames; every host has descriptors for all.
 pub(super) const MAX_DESCRIPTORS: u32 = 1 << 17;
 
 type Node = Classes<
@@ -30,12 +30,12 @@ type Node = Classes<
     (Vec<ByHash<Shortest>>, Vec<ClassState>, Vec<LongestClass>),
 >;
 
-/// A class for each user that holds packets, found by the label of the user's host.
+/// A class for each host with queued packets, found by the host's label.
 pub(super) struct Users {
     node: Node,
-    /// An entry is claimed if and only if its user holds packets.
+    /// An entry is claimed if and only if its host has queued packets.
     entries: flowhash::FlowTable<Vec<TagLine>>,
-    /// Which user's a queued packet is, by handle.
+    /// Host slot of each queued packet, by handle.
     user_of: Vec<u8>,
     held: [u32; USERS as usize],
     heading: Heading,
@@ -48,14 +48,14 @@ impl fmt::Debug for Users {
     }
 }
 
-/// The user in the high bits. What is left of the hash names the flow; mixed, since tables decide
-/// by all bits.
+/// Splits a flow id into host and flow. The flow's hash bits are mixed, because tables use all
+/// bits.
 fn classify(flow: FlowId) -> Option<Member> {
     let of_flow = flow.0 & ((1 << FLOW_BITS) - 1);
     Some(Member { class: FlowId(flow.0 >> FLOW_BITS), flow: FlowId(mix(of_flow)) })
 }
 
-/// The number of a user's flow.
+/// Returns the id of a host's flow.
 fn flow_of(user: u32, seen: &Seen) -> FlowId {
     FlowId(user << FLOW_BITS | seen.flow >> (u32::BITS - FLOW_BITS))
 }
@@ -97,7 +97,7 @@ impl Users {
         self.entries.occupied()
     }
 
-    /// Lets `act` work with the node, and counts what it drops.
+    /// Runs `act` on the node and accounts for what it drops.
     fn counted<T>(
         &mut self,
         drops: &mut dyn DropSink,
@@ -111,7 +111,7 @@ impl Users {
     }
 }
 
-/// A packet has left the queue, with the last of which its user has no entry any more.
+/// Accounts for a packet that left; with the last one, the host's entry is released.
 fn left(
     entries: &mut flowhash::FlowTable<Vec<TagLine>>,
     held: &mut [u32; USERS as usize],
@@ -148,7 +148,7 @@ impl Unshaped for Users {
         }
         let lookup = self.entries.lookup(host);
         let user = lookup.queue;
-        // Counted before it is in: making room must not end its user's claim.
+        // Counted before enqueueing: a drop to make space must not release the host's entry.
         self.held[user as usize] += 1;
         self.user_of[at] = user as u8;
         debug_assert!(lookup.outcome != Outcome::Claimed || self.held[user as usize] == 1);
@@ -199,7 +199,7 @@ impl Unshaped for Users {
 }
 
 impl Scheduler for Users {
-    /// `flow` is a label, and its own host.
+    /// Uses `flow` as the label of flow and host.
     fn enqueue(
         &mut self,
         now: Nanos,

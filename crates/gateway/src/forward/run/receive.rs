@@ -1,5 +1,5 @@
-//! Taking in what a device has, so that one that has much leaves time for what is due and for the
-//! other.
+//! Receives frames, a bounded number per turn, so that a busy device leaves time for sending and
+//! for the other device.
 
 use core::mem::take;
 use std::io;
@@ -8,11 +8,11 @@ use super::{Gateway, clock};
 use crate::io::frame::Frame;
 use crate::io::sys::{Arrival, BATCH};
 
-/// Packets that one device may give before the other has a turn: four batches.
+/// Maximum number of packets that a device delivers in one turn: four batches.
 const A_TURN: usize = 4 * BATCH;
 
 impl Gateway {
-    /// Takes in what device `at` has.
+    /// Receives what device `at` has.
     pub(super) fn receive(&mut self, at: usize) -> io::Result<()> {
         let (mut spares, mut uncut) = (take(&mut self.spares), take(&mut self.uncut));
         let received = self.receive_into(at, &mut spares, &mut uncut);
@@ -20,9 +20,9 @@ impl Gateway {
         received
     }
 
-    /// As [`Self::receive`]. Frames of several packets may be thousands of packets: what is due
-    /// meanwhile is sent after each batch of these, and the other device has its turn when they are
-    /// as many as other frames can be, as far as the frames of the batch before tell.
+    /// Receives into these buffers. A frame of several packets may expand to thousands of packets,
+    /// so packets ready to send are sent after each batch of those, and the batch width adapts to
+    /// keep the turn within [`A_TURN`].
     fn receive_into(
         &mut self,
         at: usize,
@@ -36,7 +36,7 @@ impl Gateway {
             let spares = spares.get_mut(..width).unwrap_or_default();
             let received = self.devices[at].receive(spares, uncut, &mut arrivals)?;
             let mut now = clock();
-            // What the kernel told of a connection it told before it gave the frames.
+            // The kernel reports a connection before it delivers its frames.
             self.nat.hear(now);
 
             let before = packets;
@@ -67,8 +67,8 @@ impl Gateway {
     }
 }
 
-/// How many frames are received at once after `received` of `width` were `packets` packets: no more
-/// than are a turn, if they are alike.
+/// Returns the number of frames to receive at once, after `received` of `width` frames expanded to
+/// `packets` packets: at most one turn if the next ones are alike.
 fn next_width(width: usize, received: usize, packets: usize) -> usize {
     match packets {
         0 => width,
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn batches_are_a_turn_at_most_and_grow_again() {
         assert_eq!(next_width(BATCH, BATCH, BATCH), BATCH);
-        // Frames of 45 packets, of 1,365, one of them, and then none.
+        // Frames of 45 packets, of 1,365 packets, a single one of those, and then none.
         assert_eq!(next_width(BATCH, BATCH, 45 * BATCH), 2);
         assert_eq!(next_width(2, 2, 90), 2);
         assert_eq!(next_width(BATCH, BATCH, 1_365 * BATCH), 1);

@@ -1,4 +1,4 @@
-//! Another configuration while frames are queued.
+//! Applies another configuration while frames are queued.
 
 use freeboard::Fwmark;
 use freeboard::sched_core::Nanos;
@@ -11,27 +11,26 @@ use crate::io::device::Device;
 use crate::io::sys;
 use crate::log::say;
 
-/// What is said of a configuration that asks for answers, of a gateway that was started without.
-const ASKING_NEEDS_A_RESTART: &str = "autorate: to ask for answers needs a restart, off until then";
+/// Hint for autorate in a gateway that was started without it.
+const ASKING_NEEDS_A_RESTART: &str = "autorate: pinging reflectors needs a restart; off until then";
 
-/// What is said of a configuration that asks for hosts behind the machine's translation, of a
-/// gateway that was started without.
+/// Hint for `--nat` in a gateway that was started without it.
 const TRANSLATIONS_NEED_A_RESTART: &str =
-    "nat: to read the kernel's connections needs a restart, off until then";
+    "nat: reading connection tracking needs a restart; off until then";
 
-/// What is said of a configuration that asks for marks, of a gateway that was started without.
-const MARKS_NEED_A_RESTART: &str = "fwmark: to be told of marks needs a restart, off until then";
+/// Hint for `--fwmark` in a gateway that was started without it.
+const MARKS_NEED_A_RESTART: &str = "fwmark: receiving marks needs a restart; off until then";
 
 impl Gateway {
-    /// Reads the configuration again, and says what has changed.
+    /// Reads the configuration again and logs the changes.
     pub(super) fn configure_anew(&mut self) {
         let Some(read) = self.source.read_again() else {
-            say("nothing to read again: there was no --config");
+            say("SIGHUP ignored: started without --config");
             return;
         };
         let said = read.and_then(|mut new| {
             let mut config = self.config.clone();
-            // Sockets that ask are opened before privileges are given up.
+            // ICMP sockets can only be opened before privileges are dropped.
             let lacks_sockets = !new.follow.reflectors.is_empty() && !self.following.has_sockets();
             if lacks_sockets {
                 new.follow.reflectors.clear();
@@ -62,14 +61,14 @@ impl Gateway {
                 ),
             ];
             let hosts = [Hosts::new(&config, max_len)?, Hosts::new(&config, max_len)?];
-            // Nothing fails from here on: until now nothing has changed.
+            // From here on nothing fails; so far nothing has changed.
             for (direction, limits) in self.directions.iter_mut().zip(limits) {
                 direction.set_limits(limits, &mut self.pool);
             }
             self.pool.resize(descriptors);
             let now = clock();
             for ((direction, built), hosts) in self.directions.iter_mut().zip(built).zip(hosts) {
-                direction.change(now, built, config.link, hosts, &mut self.pool);
+                direction.change(now, built, config.framing, hosts, &mut self.pool);
             }
             self.following.set(config.follow.clone(), now);
             self.nat.set(config.nat, now);
@@ -92,9 +91,9 @@ impl Gateway {
         });
         self.reloads.count(said.is_ok());
         match said {
-            Ok(said) if said.is_empty() => say("configuration read, nothing has changed"),
+            Ok(said) if said.is_empty() => say("configuration read again, no changes"),
             Ok(said) => said.iter().for_each(|line| say(line)),
-            Err(why) => say(&format!("configuration kept as it was: {why}")),
+            Err(why) => say(&format!("configuration not changed: {why}")),
         }
     }
 }

@@ -1,5 +1,4 @@
-//! What is said of devices: frames that cannot be queued or sent, and what a change of a device
-//! means.
+//! Log messages about devices: frames that cannot be queued or sent, and changes of a device.
 
 use std::os::fd::AsFd as _;
 
@@ -15,40 +14,41 @@ use crate::io::stack::uses;
 use crate::io::sys::{self, Interface};
 use crate::log::say;
 
-/// The least time between two lines about packets that are merged.
+/// Minimum time between two messages about frames dropped as merged.
 const AGAIN: Nanos = Nanos(10_000_000_000);
-/// The least time between two looks at the devices.
+/// Minimum time between two checks of the devices.
 const LOOK: Nanos = Nanos(1_000_000_000);
 
-/// What has been said of one device.
+/// State of the messages about one device.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    /// Packets and bytes merged, and frames received, when merged packets were last said.
+    /// Counters of merged packets and bytes and of received frames at the last message about merged
+    /// packets.
     merged: u64,
     merged_bytes: u64,
     received: u64,
-    /// When merged packets were last said, and when they may be said again.
+    /// Times of the last and of the next possible message about merged packets.
     merged_at: Nanos,
     again_at: Nanos,
     too_long: bool,
-    /// Errors with which the device refused frames.
+    /// Errors that were logged for refused frames.
     refused: Vec<i32>,
     concerns: Vec<String>,
-    /// What is known of the link.
+    /// Last known state of the interface.
     is_up: bool,
     has_carrier: bool,
 }
 
-/// A line for each use of a device beside the gateway.
+/// Formats a line for each use of a device other than the gateway.
 fn used(index: core::ffi::c_int) -> impl Iterator<Item = String> {
     uses(index).unwrap_or_default().into_iter().map(|of| {
         let (on, stop) = (of.on(), of.stop());
-        format!("{on} {of} now: frames pass the gateway by; run: {stop}")
+        format!("{on} now {of}, so frames bypass the gateway; run: {stop}")
     })
 }
 
 impl Gateway {
-    /// Asks what the devices may hand over, with the privileges of the start.
+    /// Checks for problematic offloads, with the privileges of the start.
     pub(super) fn look_first(&mut self) {
         for at in 0..2 {
             if let Ok(link) = sys::link(self.devices[at].index(), None) {
@@ -62,7 +62,7 @@ impl Gateway {
         }
     }
 
-    /// Says what was found at the start.
+    /// Logs the findings of the start.
     pub(super) fn say_first(&mut self) {
         self.said.iter().flat_map(|said| &said.concerns).for_each(|line| say(line));
         for (said, device) in self.said.iter().zip(&self.devices) {
@@ -73,32 +73,31 @@ impl Gateway {
         self.say_if_unequal();
     }
 
-    /// Says what is new of a device: that it goes down or comes up, loses its carrier or has it
-    /// again, or has another name.
+    /// Logs changes of a device: down or up, carrier, name.
     pub(super) fn say_change(&mut self, link: &Interface) {
         for (said, device) in self.said.iter_mut().zip(&mut self.devices) {
             if device.index() != link.index {
                 continue;
             }
             if device.name() != link.name {
-                say(&format!("{}: its name is {} now", device.name(), link.name));
+                say(&format!("{}: renamed to {}", device.name(), link.name));
                 device.set_name(&link.name);
             }
             let name = device.name();
             let (is_up, has_carrier) = (link.is_up(), link.has_carrier());
             match (said.is_up, is_up) {
                 (true, false) => say_down(name),
-                (false, true) if has_carrier => say(&format!("{name}: is up again")),
-                (false, true) => say(&format!("{name}: is up again, without carrier")),
+                (false, true) if has_carrier => say(&format!("{name}: up again")),
+                (false, true) => say(&format!("{name}: up again, without carrier")),
                 _ if said.has_carrier && !has_carrier && is_up => {
-                    say(&format!("{name}: has lost its carrier"));
+                    say(&format!("{name}: carrier lost"));
                 }
                 _ if !said.has_carrier && has_carrier => {
-                    say(&format!("{name}: has its carrier again"));
+                    say(&format!("{name}: carrier restored"));
                 }
                 _ => {}
             }
-            // What a device refused before, it may refuse again.
+            // After a change of state the device may refuse the same frames again.
             if is_up != said.is_up {
                 said.refused.clear();
             }
@@ -106,12 +105,12 @@ impl Gateway {
         }
     }
 
-    /// A device has changed, or another that is not ours: it is looked at, at most once a second.
+    /// Schedules a check of the devices after a change of any interface, at most once a second.
     pub(super) fn look_soon(&mut self, now: Nanos) {
         self.look_at.get_or_insert(now.max(self.looked_at.plus(LOOK)));
     }
 
-    /// Looks at the devices if that is due, and says what is new.
+    /// Checks the devices if due, and logs what is new.
     pub(super) fn look_if_due(&mut self, now: Nanos) {
         if self.look_at.is_none_or(|at| at > now) {
             return;
@@ -127,12 +126,12 @@ impl Gateway {
                 self.devices[at].set_mtu(link.mtu);
                 let what = if link.mtu > most {
                     format!(
-                        "; longer frames than {most} bytes behind the header are dropped as too long until a restart"
+                        "; frames with more than {most} bytes after the header are dropped as too long until a restart"
                     )
                 } else {
                     String::new()
                 };
-                say(&format!("{}: its MTU is {} now, and was {before}{what}", link.name, link.mtu));
+                say(&format!("{}: MTU changed from {before} to {}{what}", link.name, link.mtu));
             }
             if self.config.io == Io::Packet {
                 let mut found = concerns(index, false, self.config.cuts());
@@ -147,7 +146,7 @@ impl Gateway {
         }
     }
 
-    /// Says which frames the device with the lower MTU refuses.
+    /// Logs which frames the device with the lower MTU refuses.
     fn say_if_unequal(&self) {
         let [lan, wan] = &self.devices;
         let (low, high) = if lan.mtu() < wan.mtu() { (lan, wan) } else { (wan, lan) };
@@ -156,18 +155,18 @@ impl Gateway {
         }
         let (name, mtu, other, most) = (low.name(), low.mtu(), high.name(), high.mtu());
         say(&format!(
-            "{name} has an MTU of {mtu} and {other} of {most}: {name} refuses frames longer than {} bytes, which are \
-             counted as device; type: ip link set {other} mtu {mtu}",
+            "{name} has an MTU of {mtu} and {other} of {most}: {name} refuses frames longer than {} bytes (counted as \
+             device); run: ip link set {other} mtu {mtu}",
             mtu + ETHERNET_HEADER
         ));
     }
 
-    /// Says what has become of frames since the last time, if anything is to be said.
+    /// Logs problems with frames since the last call.
     pub(super) fn say_troubles(&mut self, now: Nanos) {
         if let Some(card) = self.directions[0].router() {
             say(&format!(
-                "{}: frames of {OF_A_ROUTER} IPv4 addresses come from {}, which is one host like each other card; if it is a \
-                 router, --host-by address tells the hosts behind it apart",
+                "{}: {OF_A_ROUTER} IPv4 addresses share the MAC address {}, which counts as one host; if it is a router, use \
+                 --host-by address to isolate the hosts behind it",
                 self.devices[0].name(),
                 Host::Mac(card)
             ));
@@ -179,45 +178,42 @@ impl Gateway {
             if outside.too_long > 0 && !said.too_long {
                 said.too_long = true;
                 say(&format!(
-                    "{}: a frame longer than its MTU of {} allowed at the start was dropped, and others will be, counted \
-                     as too long; frames with two tags take an MTU that is 4 more, and a raised MTU takes a restart",
+                    "{}: dropped a frame longer than the MTU of {} at the start allows (counted as too long); for frames with \
+                     two VLAN tags raise the MTU by 4; restart after raising it",
                     self.devices[at].name(),
                     self.pool.mtu()
                 ));
             }
             let to = 1 - at;
             let Some(error) = self.directions[at].refused_with() else { continue };
-            // Said when it went down.
+            // Logged when the device went down.
             if matches!(error, libc::ENETDOWN | libc::ENXIO | libc::EIO) {
                 continue;
             }
-            // A device that is gone is not down; another line says soon that it is gone.
+            // A device that has disappeared is logged as such elsewhere.
             if !self.said[to].refused.contains(&error)
                 && self.devices[to].exists(self.links.as_fd())
             {
                 self.said[to].refused.push(error);
                 let (name, mtu) = (self.devices[to].name(), self.devices[to].mtu());
                 let why = match error {
-                    libc::EMSGSIZE => format!("they are longer than its MTU of {mtu}"),
-                    libc::ENOBUFS => {
-                        "its own queue is full; ask less of it, with a lower rate".to_owned()
-                    }
+                    libc::EMSGSIZE => format!("longer than its MTU of {mtu}"),
+                    libc::ENOBUFS => "its own queue is full; lower the rate".to_owned(),
                     _ => std::io::Error::from_raw_os_error(error).to_string(),
                 };
-                say(&format!("{name}: refuses frames, which are counted as device: {why}"));
+                say(&format!("{name}: refuses frames (counted as device): {why}"));
             }
         }
     }
 
-    /// When the loop has to wake because a line is due or the devices are to be looked at.
+    /// Returns the next time at which a message or a check of the devices is due.
     pub(super) fn troubles_at(&self) -> Option<Nanos> {
         let waits = |at: &usize| self.directions[*at].outside().merged > self.said[*at].merged;
         let again = [0, 1].into_iter().filter(waits).map(|at| self.said[at].again_at).min();
         again.into_iter().chain(self.look_at).min()
     }
 
-    /// Says how many frames were lost because they were merged: at once, and then every 10 s as
-    /// long as more are.
+    /// Logs frames dropped as merged: at once, then every 10 s while there are more.
     fn say_if_merged(&mut self, at: usize, now: Nanos) {
         let outside = self.directions[at].outside();
         let said = &mut self.said[at];
@@ -239,18 +235,18 @@ impl Gateway {
             format!(", and here: {}", stop_merging(name, &merging))
         };
         say(&format!(
-            "{name}: dropped {count} of {received} frames within {span} s, {share}, {bytes} bytes, since each of them is \
-             several packets that are merged or not cut up; type where they come from: ip link set DEV gso_max_segs 1{here}"
+            "{name}: dropped {count} of {received} frames within {span} s ({share}, {bytes} bytes) because they contain \
+             several packets each (GSO, GRO); where they come from run: ip link set DEV gso_max_segs 1{here}"
         ));
     }
 }
 
 fn say_down(name: &str) {
-    say(&format!("{name}: is down: frames for it are dropped; to end that: ip link set {name} up"));
+    say(&format!("{name}: down, frames for it are dropped; run: ip link set {name} up"));
 }
 
-/// `count` in percent of `all`, which is not 0, rounded down to a tenth: only all of it is 100 %,
-/// and only nothing is 0 %.
+/// Returns `count` in percent of `all`, which is not 0, rounded down to a tenth: 100 % means all
+/// and 0 % none.
 fn share(count: u64, all: u64) -> String {
     match count.saturating_mul(1_000) / all {
         0 if count > 0 => "less than 0.1 %".to_owned(),

@@ -1,4 +1,4 @@
-//! What the kernel tells of connections as they begin and change.
+//! Reads the kernel's reports of new and changed connections.
 
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
@@ -10,41 +10,41 @@ use nix::sys::socket::{
 
 use crate::io::sys::message_of;
 
-/// Events that are read at once; the rest has its turn after the frames.
+/// Maximum number of events read at once; the others follow after the frames.
 const AT_ONCE: usize = 256;
-/// What the kernel holds for the socket, in bytes: about 4,000 events.
+/// Receive buffer of the socket in bytes: about 4,000 events.
 const HELD: usize = 4 << 20;
-/// The longest event that is read. The kernel's are below 500 bytes.
+/// Maximum length of an event. The kernel's have less than 500 bytes.
 const LONGEST: usize = 8 << 10;
 
 /// `NFNLGRP_CONNTRACK_NEW` and `NFNLGRP_CONNTRACK_UPDATE`, the first two groups.
 const GROUPS: u32 = 0b11;
-/// `NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_NEW`, for what is new and for what has changed.
+/// `NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_NEW`, for new and for changed connections.
 const NEW: u16 = 1 << 8;
 
-/// A socket on which the kernel tells of connections, of the namespace in which it was opened.
+/// Socket on which the kernel reports connections of the namespace in which it was opened.
 #[derive(Debug)]
 pub(crate) struct Events {
     socket: OwnedFd,
     room: Vec<u8>,
 }
 
-/// What was read.
+/// Result of reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heard {
-    /// Events.
+    /// Number of events.
     pub(crate) count: usize,
-    /// The kernel had more to tell than the socket could hold, and what it had is lost.
+    /// True if the socket's buffer overflowed and events were lost.
     pub(crate) is_overrun: bool,
 }
 
 impl Events {
-    /// Opens the socket, which takes CAP_NET_ADMIN. It can be read without rights afterwards.
+    /// Opens the socket, which requires CAP_NET_ADMIN. Reading requires no privileges afterwards.
     pub(crate) fn open() -> nix::Result<Self> {
         Self::holding(HELD)
     }
 
-    /// As [`Self::open`], where the kernel holds about so many bytes.
+    /// Opens the socket with a buffer of about this many bytes.
     fn holding(bytes: usize) -> nix::Result<Self> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let protocol = SockProtocol::NetlinkNetFilter;
@@ -56,7 +56,7 @@ impl Events {
         Ok(Self { socket, room: vec![0; LONGEST] })
     }
 
-    /// Reads what there is, up to a bound, and gives what each event says behind its head.
+    /// Reads the available events, up to a bound, and passes the body of each on.
     pub(crate) fn read(&mut self, mut event: impl FnMut(&[u8])) -> Heard {
         let mut heard = Heard::default();
         for _ in 0..AT_ONCE {
@@ -81,7 +81,7 @@ impl AsFd for Events {
     }
 }
 
-/// The events in these bytes. What is cut short is left out.
+/// Passes on the events in these bytes; truncated ones are ignored.
 fn each_event(mut bytes: &[u8], event: &mut impl FnMut(&[u8])) {
     while let Some((kind, body, behind)) = message_of(bytes) {
         bytes = behind;
@@ -100,8 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// Goal: of messages one behind the other those that tell of a connection are given, and what
-    /// is cut short is not.
+    /// Goal: events are found among other messages, and truncated ones are ignored.
     #[test]
     fn events_are_found_among_messages() {
         let message = |kind: u16, body: &[u8]| {
@@ -123,7 +122,7 @@ mod tests {
             let expected = usize::from(len >= 19);
             assert_eq!(given(&all[..len]).len(), expected, "{len}");
         }
-        // A message shorter than its own head ends them.
+        // A message shorter than its own header ends the list.
         for length in 0..16 {
             let mut bytes = all.clone();
             bytes[0] = length;
@@ -131,9 +130,9 @@ mod tests {
         }
     }
 
-    /// Goal: a socket that the kernel had more to tell than it could hold says so once, gives what
-    /// it held, and hears what comes then. Method: a namespace whose kernel tracks connections, a
-    /// small socket, and 500 connections of one datagram before it is read.
+    /// Goal: a socket whose buffer overflowed reports it once, returns the buffered events, and
+    /// receives later ones. Method: a namespace with connection tracking, a small buffer, and 500
+    /// connections of one datagram each before it is read.
     #[test]
     fn an_overrun_is_told_once() {
         let needs = |what: &str| eprintln!("an_overrun_is_told_once: skipped: needs {what}");
@@ -153,8 +152,7 @@ mod tests {
             };
             let sending = UdpSocket::bind("127.0.0.1:0").unwrap();
             let connect = |ports: core::ops::Range<u16>| {
-                // Closed ports are said on the socket, and the datagram behind goes out all the
-                // same.
+                // Closed ports cause errors on the socket; the next datagram is sent nevertheless.
                 ports.for_each(|port| drop(sending.send_to(b"datagram", ("127.0.0.1", port))));
             };
             connect(20_000..20_500);
@@ -177,10 +175,10 @@ mod tests {
         apart.join().unwrap();
     }
 
-    /// Goal: without events a reader is not held up, and is not told of an overrun.
+    /// Goal: without events, reading returns at once and reports no overrun.
     #[test]
     fn silence_is_heard_at_once() {
-        // Without the rights, or a kernel that tracks connections, there is nothing to read.
+        // Without the privileges or connection tracking there is nothing to read.
         let Ok(mut events) = Events::open() else { return };
         // Other programs of this machine may have connections; they end as well.
         let heard = events.read(|_| {});

@@ -1,17 +1,18 @@
-//! What a network card does on its own: the questions of `ethtool`.
+//! Offloads and features of network cards, by requests of `ethtool`.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
 
 use super::{checked, question, request};
 
-/// Asks the driver of the interface; `value` is a structure that begins with a command of ethtool.
+/// Sends a request to the interface's driver; `value` is a structure that begins with an ethtool
+/// command.
 fn ask<T>(name: &str, value: &mut T) -> io::Result<()> {
     let mut request = request(name)?;
     request.ifr_ifru.ifru_data = core::ptr::from_mut(value).cast();
     let socket = question()?;
-    // SAFETY: `value` outlives the call and is as long as its command says: the callers' business
-    // below.
+    // SAFETY: `value` outlives the call and is as long as its command requires, which the callers
+    // below ensure.
     checked(unsafe {
         libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as libc::Ioctl, &mut request)
     })?;
@@ -36,7 +37,7 @@ struct DriverInfo {
     rest: [u8; 32 + 12 + 5 * 4],
 }
 
-/// Whether the interface is a TAP: its driver says so.
+/// Returns true if the interface is a TAP device according to its driver.
 pub(crate) fn is_tap(name: &str) -> bool {
     const GET_DRIVER_INFO: u32 = 3;
     let empty = [0; 32];
@@ -53,14 +54,15 @@ pub(crate) fn is_tap(name: &str) -> bool {
         && info.bus.starts_with(b"tap\0")
 }
 
-/// The words of `ethtool -K` for what makes the interface merge received packets.
+/// Returns the offloads, named as in `ethtool -K`, with which the interface coalesces received
+/// packets.
 pub(crate) fn merging(name: &str) -> Vec<&'static str> {
     const GET_FLAGS: u32 = 0x25;
     const GET_GRO: u32 = 0x2b;
     const FLAG_LRO: u32 = 1 << 15;
     let ask = |command| {
         let mut value = EthtoolValue { command, data: 0 };
-        // A driver that does not know the question does not merge.
+        // A driver that does not know the command does not coalesce.
         ask(name, &mut value).map_or(0, |()| value.data)
     };
     let mut words = Vec::new();
@@ -77,10 +79,10 @@ pub(crate) fn merging(name: &str) -> Vec<&'static str> {
     words
 }
 
-/// Features that are asked for at most: a kernel has 64 and gives them room in steps of 32.
+/// Maximum number of features read: a kernel has 64, in blocks of 32.
 const FEATURES: usize = 256;
 
-/// `struct ethtool_sset_info`, asked for one set.
+/// `struct ethtool_sset_info` for one set.
 #[repr(C)]
 struct SetInfo {
     command: u32,
@@ -98,7 +100,8 @@ struct Strings {
     names: [[u8; 32]; FEATURES],
 }
 
-/// `struct ethtool_gfeatures`; each block is available, requested, active and never changed.
+/// `struct ethtool_gfeatures`; the words of a block are available, requested, active and never
+/// changed.
 #[repr(C)]
 struct Features {
     command: u32,
@@ -106,7 +109,7 @@ struct Features {
     features: [[u32; 4]; FEATURES / 32],
 }
 
-/// The names of the features that are on, as `ethtool -k` shows them; none if that cannot be known.
+/// Returns the names of active features as shown by `ethtool -k`; `None` if they cannot be read.
 pub(super) fn active(name: &str) -> Option<Vec<String>> {
     const GET_SET_INFO: u32 = 0x37;
     const GET_STRINGS: u32 = 0x1b;
@@ -115,7 +118,7 @@ pub(super) fn active(name: &str) -> Option<Vec<String>> {
     let mask = 1 << NAMES_OF_FEATURES;
     let mut info = SetInfo { command: GET_SET_INFO, reserved: 0, mask, count: 0 };
     ask(name, &mut info).ok()?;
-    // The kernel writes all names, whatever room there is.
+    // The kernel writes all names, regardless of the buffer's size.
     if info.mask != mask || info.count as usize > FEATURES {
         return None;
     }

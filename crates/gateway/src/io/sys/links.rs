@@ -1,4 +1,4 @@
-//! What the kernel knows of interfaces: questions by netlink. It answers them at once.
+//! Interfaces as known to the kernel, read by netlink requests, which are answered at once.
 
 use core::ffi::c_int;
 use std::io;
@@ -10,47 +10,46 @@ use super::netlink::{Request, attributes, number};
 pub(crate) struct Interface {
     pub(crate) index: c_int,
     pub(crate) name: String,
-    /// The kind of interface, such as `veth` or `bridge`; empty where the kernel has no word for
-    /// it, as for network cards.
+    /// Kind of interface, such as `veth` or `bridge`; empty if the kernel has no name for it, as
+    /// for network cards.
     pub(crate) kind: String,
     pub(crate) mtu: usize,
-    /// The most packets that it is handed as one to be sent.
+    /// Maximum number of packets that it is given as one frame to send.
     pub(crate) gso_max_segs: u32,
-    /// The interface below, or at the other end of the pair.
+    /// Interface below, or at the other end of the pair.
     pub(crate) other: Option<c_int>,
-    /// The number of the namespace that `other` is in, if that is another.
+    /// Id of the namespace of `other`, if it is another one.
     pub(crate) namespace: Option<c_int>,
-    /// The bridge or the like that it is a port of.
+    /// Bridge or similar that it is a port of.
     pub(crate) master: Option<c_int>,
-    /// The flags, such as `IFF_UP`.
+    /// Flags such as `IFF_UP`.
     pub(crate) flags: u32,
-    /// The address of Ethernet.
+    /// MAC address.
     pub(crate) mac: Vec<u8>,
-    /// What was written down at it.
+    /// Administrator's alias.
     pub(crate) alias: String,
-    /// Of a TAP: its program may hand over packets that are not cut up.
+    /// TAP only: its program may send unsegmented packets.
     pub(crate) has_headers: bool,
 }
 
-/// The fixed part of a message about an interface: its family, kind, number, flags, and those that
-/// change.
+/// Length of the fixed part of a message about an interface: family, kind, index, flags and change
+/// mask.
 const ABOUT: usize = 16;
 
 impl Interface {
-    /// Whether it is switched on.
+    /// Returns true if the interface is administratively up.
     pub(crate) fn is_up(&self) -> bool {
         self.flags & libc::IFF_UP.cast_unsigned() != 0
     }
 
-    /// Whether there is a cable with something at its other end. One that is switched off may not
-    /// know.
+    /// Returns true if there is a carrier. An interface that is down may not know.
     pub(crate) fn has_carrier(&self) -> bool {
         self.flags & libc::IFF_LOWER_UP.cast_unsigned() != 0
     }
 }
 
-/// The fixed part for the interface with this number; these of its flags change to those of
-/// `flags`.
+/// Builds the fixed part for the interface with this index; the flags in `change` are set to those
+/// of `flags`.
 pub(crate) fn about(index: c_int, flags: u32, change: u32) -> [u8; ABOUT] {
     let mut bytes = [0; ABOUT];
     bytes[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -59,12 +58,12 @@ pub(crate) fn about(index: c_int, flags: u32, change: u32) -> [u8; ABOUT] {
     bytes
 }
 
-/// All interfaces of this namespace.
+/// Returns all interfaces of this namespace.
 pub(crate) fn links() -> io::Result<Vec<Interface>> {
     ask(libc::NLM_F_DUMP, 0, None)
 }
 
-/// One interface, of another namespace if a number is given for it; that takes CAP_NET_ADMIN.
+/// Returns one interface, of another namespace if its id is given, which requires CAP_NET_ADMIN.
 pub(crate) fn link(index: c_int, namespace: Option<c_int>) -> io::Result<Interface> {
     let found = ask(0, index, namespace)?;
     found.into_iter().next().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
@@ -88,7 +87,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned()
 }
 
-/// What a message says of an interface.
+/// Parses a message about an interface.
 pub(super) fn read(body: &[u8]) -> Option<Interface> {
     const LINK_NETNSID: u16 = 37;
     const GSO_MAX_SEGS: u16 = 40;
@@ -140,7 +139,7 @@ mod tests {
         assert!(link(c_int::MAX, None).is_err());
     }
 
-    /// Goal: whatever comes as an answer is read without a panic.
+    /// Goal: parsing a truncated reply does not panic.
     #[test]
     fn a_message_that_is_cut_is_read_as_far_as_it_goes() {
         let mut body = vec![0; ABOUT];

@@ -1,4 +1,4 @@
-//! Requests to the kernel by route netlink, which answers at once.
+//! Requests to the kernel by route netlink, which replies at once.
 
 use core::ffi::c_int;
 use std::io;
@@ -16,7 +16,7 @@ const HEADER: usize = 16;
 pub(crate) struct Request(Vec<u8>);
 
 impl Request {
-    /// A request of this kind; `about` is its fixed part.
+    /// Creates a request of this kind; `about` is its fixed part.
     pub(crate) fn new(kind: u16, flags: c_int, about: &[u8]) -> Self {
         let mut bytes = vec![0; HEADER];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
@@ -31,7 +31,7 @@ impl Request {
         self
     }
 
-    /// Sends the request; returns the kinds and bodies of the messages that answer it.
+    /// Sends the request; returns the kinds and bodies of the replies.
     pub(crate) fn send(mut self) -> io::Result<Vec<(u16, Vec<u8>)>> {
         let len = self.0.len() as u32;
         self.0[..4].copy_from_slice(&len.to_ne_bytes());
@@ -75,19 +75,19 @@ fn append(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
     bytes.resize(bytes.len().next_multiple_of(4), 0);
 }
 
-/// Attributes as the value of another one, behind its fixed part `about`.
+/// Encodes attributes as the value of another one, after its fixed part `about`.
 pub(crate) fn nested(about: &[u8], parts: &[(u16, &[u8])]) -> Vec<u8> {
     let mut bytes = about.to_vec();
     parts.iter().for_each(|(kind, value)| append(&mut bytes, *kind, value));
     bytes
 }
 
-/// The number that these bytes are; 0 if they are none.
+/// Decodes a number; 0 if there are too few bytes.
 pub(crate) fn number(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |&bytes| u32::from_ne_bytes(bytes))
 }
 
-/// The first message: its kind, what it says, and the messages behind it.
+/// Splits off the first message: its kind, its body and the remaining messages.
 pub(crate) fn message_of(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let len = number(bytes) as usize;
     let kind = u16::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);
@@ -95,9 +95,9 @@ pub(crate) fn message_of(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     Some((kind, body, bytes.get(len.next_multiple_of(4)..).unwrap_or(&[])))
 }
 
-/// The attributes in these bytes, by their kinds.
+/// Iterates over the attributes in these bytes, with their kinds.
 pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    // Two bits of a kind say how its value is written.
+    // Two bits of a kind describe the encoding of its value.
     const KIND: u16 = 0x3fff;
     core::iter::from_fn(move || {
         let len = usize::from(u16::from_ne_bytes(*bytes.first_chunk()?));
@@ -112,7 +112,7 @@ pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
 mod tests {
     use super::*;
 
-    /// Goal: whatever comes as an answer is read without a panic, and what was built is read back.
+    /// Goal: parsing truncated replies does not panic, and what was built is read back.
     #[test]
     fn messages_and_attributes_are_read_as_far_as_they_go() {
         let bytes = nested(&[], &[(3, b"ab\0"), (4, &[0xdc, 5, 0, 0]), (9, &[])]);
@@ -123,7 +123,7 @@ mod tests {
             assert!(attributes(&bytes[..len]).count() <= 3);
         }
         for length in 0..4 {
-            // An attribute shorter than its own head ends the list.
+            // An attribute shorter than its own header ends the list.
             assert_eq!(attributes(&[length, 0, 4, 0, 1, 2, 3, 4]).count(), 0);
         }
     }

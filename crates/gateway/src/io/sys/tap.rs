@@ -7,17 +7,16 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 
 use super::{checked, ethtool, request};
 
-/// A TAP that we are attached to. Reads and writes of the file are frames.
+/// An attached TAP device. Reads and writes of the file are frames.
 #[derive(Debug)]
 pub(crate) struct Tap {
     file: File,
-    /// What it was told before that its program takes uncut, if that is not nothing: it is told so
-    /// again when we leave.
+    /// Offloads that were enabled before, if any; they are restored on detach.
     offloads: Option<libc::c_ulong>,
 }
 
-/// What a program can take uncut, by the bits of `linux/if_tun.h` and the feature that each turns
-/// on. An open checksum is among them, without which there is no other.
+/// Offloads that a program can accept: the bits of `linux/if_tun.h` and the feature that each
+/// enables. The first one, partial checksums, is required for the others.
 const OFFLOADS: [(libc::c_ulong, &str); 5] = [
     (0x01, "tx-checksum-ip-generic"),
     (0x02, "tx-tcp-segmentation"),
@@ -27,7 +26,7 @@ const OFFLOADS: [(libc::c_ulong, &str); 5] = [
     (0x20 | 0x40, "tx-udp-segmentation"),
 ];
 
-/// The bits of what the TAP `name` hands over uncut now; none if that cannot be known.
+/// Returns the bits of the offloads that are active on the TAP device `name`; `None` if unknown.
 fn offloads(name: &str) -> Option<libc::c_ulong> {
     let active = ethtool::active(name)?;
     let is_active = |feature: &str| active.iter().any(|name| name == feature);
@@ -36,7 +35,7 @@ fn offloads(name: &str) -> Option<libc::c_ulong> {
 }
 
 impl Tap {
-    /// Attaches to the TAP `name`, which exists.
+    /// Attaches to the TAP device `name`, which exists.
     pub(crate) fn attach(name: &str) -> io::Result<Self> {
         let mut request = request(name)?;
         let file = File::options().read(true).write(true).open("/dev/net/tun")?;
@@ -46,14 +45,13 @@ impl Tap {
             // SAFETY: the request outlives the call.
             match checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &mut request) }) {
                 Ok(_) => break,
-                // A device made for several queues is refused to a program that asks for one.
+                // A multi-queue device must be requested as such.
                 Err(error) if flags == 0 && error.raw_os_error() == Some(libc::EINVAL) => {}
                 Err(error) => return Err(error),
             }
         }
         nonblocking(file.as_fd())?;
-        // The program that was attached before may have said that it can take packets that are not
-        // cut up.
+        // The program attached before may have enabled unsegmented packets.
         let before = offloads(name);
         let tap = Self { file, offloads: before.filter(|&bits| bits != 0) };
         if before != Some(0) {
@@ -81,7 +79,7 @@ impl AsFd for Tap {
 impl Drop for Tap {
     fn drop(&mut self) {
         if let Some(bits) = self.offloads {
-            // A device that has gone needs none.
+            // Fails if the device has disappeared, which needs no restoring.
             let _ = self.set_offloads(bits);
         }
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 const PAGE: &str = include_str!("../../../../../docs/guide/metrics.md");
 
-/// Both directions, with a host that has sent and lost a packet.
+/// Creates both directions, with a host that has sent and lost a packet.
 fn directions(rate: &str) -> [Direction; 2] {
     let line = "lan = \"a\"\nwan = \"b\"\ntins = \"diffserv4\"";
     let text = format!("{line}\nup = \"{rate}\"\ndown = \"8mbit\"");
@@ -18,7 +18,7 @@ fn directions(rate: &str) -> [Direction; 2] {
         let plan = crate::forward::run::plan(&config, heading, 64, 1_522);
         let hosts = Hosts::new(&config, plan.max_len).unwrap();
         let watched = Some(Watched::Each);
-        let mut direction = Direction::new(plan, config.link, hosts, [0; 16], watched).unwrap();
+        let mut direction = Direction::new(plan, config.framing, hosts, [0; 16], watched).unwrap();
         let key = freeboard::flowhash::FlowKey::Unknown;
         let watch = direction.watch_mut().unwrap();
         let place = watch.arrived(Nanos(0), (key, None), key.src_host(), 100);
@@ -29,7 +29,7 @@ fn directions(rate: &str) -> [Direction; 2] {
     })
 }
 
-/// Both directions follow the line, and the one down arrivals as well.
+/// Creates autorate for both directions, and by arrivals for the download.
 fn following() -> Following {
     let text = "lan = \"a\"\nwan = \"b\"\nup = \"4mbit\"\ndown = \"8mbit\"\nautorate = \"192.0.2.1\"\n\
                 autorate-ingress = true\nup-min = \"1mbit\"\ndown-min = \"2mbit\"";
@@ -37,8 +37,7 @@ fn following() -> Following {
     Following::new(config.follow, None, Nanos::ZERO)
 }
 
-/// The code between backticks in the tables and the text of the page, where it is about the
-/// gateway.
+/// Returns the code between backticks on the page, in tables and in text about the gateway.
 fn on_page() -> BTreeSet<&'static str> {
     let (of_gateway, _) = PAGE.split_once("\n## Library: snapshot\n").expect("both are there");
     of_gateway.split('`').skip(1).step_by(2).collect()
@@ -57,7 +56,7 @@ fn keys(value: &serde_json::Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Goal: the page names every field, every reason and every metric, and none that does not exist.
+/// Goal: the page names every field, reason and metric, and none that does not exist.
 #[test]
 fn the_page_names_what_there_is() {
     let [up, down] = directions("8mbit");
@@ -78,7 +77,7 @@ fn the_page_names_what_there_is() {
     let delay = serde_json::json!({ "peak_ms": 5.0, "average_ms": 5.0, "sparse_ms": 5.0 });
     assert_eq!((&voice["name"], &voice["delay"]), (&"voice".into(), &delay));
     assert_eq!(voice["threshold_bits_per_second"], 2_000_000);
-    // One and a half of a frame of 1,522 bytes at 2 Mbit/s.
+    // One and a half frames of 1,522 bytes at 2 Mbit/s.
     assert_eq!(voice["target_ms"], 9.132);
     assert_eq!(json["directions"][1]["tins"][0]["delay"]["peak_ms"], serde_json::Value::Null);
     assert_eq!(json["version"], 1);
@@ -98,8 +97,8 @@ fn the_page_names_what_there_is() {
     assert_eq!(named, written);
 }
 
-/// Goal: the text is one that a collector reads: each metric once, counters with their ending,
-/// every value behind its type.
+/// Goal: a collector can parse the text: each metric once, counters with their suffix, every value
+/// after its type.
 #[test]
 fn metrics_are_well_formed() {
     let [up, down] = directions("unlimited");

@@ -9,7 +9,7 @@ pub(in crate::top) fn host_or_flow(name: &str, sent_bytes: u64) -> HostOrFlow {
     serde_json::from_str(&json).unwrap()
 }
 
-/// Two directions with `count` hosts and `count` flows each.
+/// Creates a report of two directions with `count` hosts and `count` flows each.
 pub(in crate::top) fn report(seconds: f64, sent_bytes: u64, count: usize) -> Report {
     let json = format!(
         r#"{{"name":"up","rate":"10mbit","queue":"drr","hosts":"lan","received":9,"sent":5,
@@ -40,7 +40,7 @@ pub(in crate::top) fn reports(all: impl IntoIterator<Item = Report>) -> Reports 
     reports
 }
 
-/// A page without its line ends and what is between words.
+/// Returns a page without line breaks and spaces.
 fn pressed(page: &Page) -> String {
     page.to_string().split_whitespace().collect()
 }
@@ -58,8 +58,8 @@ fn rates_are_those_since_the_last_report() {
     by_prefix.directions[0].host_by = "prefix/32/64".to_owned();
     by_prefix.directions[1].host_by = "address".to_owned();
     let by_prefix = text(reports([by_prefix]));
-    assert!(by_prefix.contains("drr lan hosts by prefix/32/64; 4 packets"), "{by_prefix}");
-    assert_eq!(by_prefix.matches("hosts by").count(), 1, "the usual one needs no word");
+    assert!(by_prefix.contains("drr lan host-by prefix/32/64; 4 packets"), "{by_prefix}");
+    assert_eq!(by_prefix.matches("host-by").count(), 1, "the default is not shown");
     let state = "p50 1.50 ms, p99 - ms; marked 1; dropped: aqm 2, no frame free 3, overruns 7\n";
     assert!(of_first.contains(state), "{of_first}");
     let both = text(reports([first, second]));
@@ -67,13 +67,13 @@ fn rates_are_those_since_the_last_report() {
     let host = both.lines().find(|line| line.contains("10.0.0.0")).unwrap();
     let cells: Vec<&str> = host.split_whitespace().collect();
     assert_eq!(cells, ["10.0.0.0", "10.0", "8192", "1.50", "12346", "1234567", "89"]);
-    // A gateway that was started again counts from zero.
+    // A restarted gateway counts from zero.
     let again = text(reports([report(3.0, 2_625_000, 1), report(1.0, 125_000, 1)]));
     assert!(again.contains("up    1.000 Mbit/s"), "{again}");
 }
 
-/// Goal: nothing is cut, however narrow the terminal and long the names: every line has room, and
-/// all numbers and names are there.
+/// Goal: nothing is truncated, however narrow the terminal and long the names: every line fits, and
+/// all numbers and names are shown.
 #[test]
 fn names_and_numbers_are_whole() {
     let host = "2001:db8:1111:2222:3333:4444:5555:6666";
@@ -94,7 +94,7 @@ fn names_and_numbers_are_whole() {
         }
         let drops = if columns < 70 { "1234656" } else { "123456789" };
         assert_eq!(text.matches(drops).count(), 12, "{columns}\n{page}");
-        // The sum of drops begins like the delay.
+        // The column of all drops begins like that of the delay.
         let delays = if columns < 70 { 24 } else { 12 };
         assert_eq!(text.matches("12346").count(), delays, "{columns}\n{page}");
         // The rate in Mbit/s: of each direction, its hosts and its flows.
@@ -102,7 +102,7 @@ fn names_and_numbers_are_whole() {
     }
 }
 
-/// Goal: tins are a table with their numbers under their titles, in every width, and whole.
+/// Goal: tins are a complete table with numbers under their titles, at every width.
 #[test]
 fn tins_are_a_table() {
     let tin = |name: &str, sent_bytes: u64| -> TinReport {
@@ -144,7 +144,7 @@ fn rows_fill_the_height() {
     for (columns, height) in [(60, 20), (80, 24), (100, 40), (200, 50), (200, 100)] {
         let page = Page::new(&reports([report(1.0, 125_000, 40)]), None, (columns, height));
         let rows = page.lines.len();
-        // A row may need two lines: of a flow whose name has its own.
+        // A row may need two lines, if its name has its own.
         assert!((height - 2..=height).contains(&rows), "{rows} of {height}\n{page}");
         let tables = page.lines.iter().filter(|(kind, _)| *kind == Kind::Head).count();
         assert_eq!(tables, 4, "{page}");

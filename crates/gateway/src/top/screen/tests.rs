@@ -23,7 +23,7 @@ fn state(count: usize) -> State {
     State { reports: reports([report(1.0, 125_000, count)]), gone: None }
 }
 
-/// Goal: after another size, and after fewer rows, nothing is left of what was there before.
+/// Goal: after a resize, and with fewer rows, nothing of the previous page remains.
 #[test]
 fn what_was_there_before_is_gone() {
     let mut terminal = Terminal::new(TestBackend::new(200, 50)).unwrap();
@@ -51,9 +51,9 @@ fn a_gateway_that_is_gone_is_said_until_there_is_one() {
         "{}",
         text(&terminal)
     );
-    // What it said last is still there.
+    // The last report is still shown.
     assert!(text(&terminal).contains("10.0.0.1"));
-    // The new one has been up for longer, and yet its rates are not from the old one's counts.
+    // The new gateway has been up for longer, but its rates do not use counters of the old one.
     state.take(News::Report(Box::new(report(2.0, 250_000, 3)))).unwrap();
     draw(&mut terminal, &state);
     assert!(!text(&terminal).contains("no gateway"));
@@ -62,8 +62,8 @@ fn a_gateway_that_is_gone_is_said_until_there_is_one() {
     assert_eq!(wrong, Err("that is no report".to_owned()));
 }
 
-/// Goal: reports that come faster than they are shown take no memory. Method: a socket that writes
-/// reports without end until a write has waited, and gives up after 64 MiB.
+/// Goal: reports that arrive faster than they are shown take no memory. Method: a socket to which
+/// reports are written until a write blocks, at most 64 MiB.
 #[test]
 fn a_flood_of_reports_waits_at_the_socket() {
     let folder = std::env::temp_dir().join(format!("freeboard-top-{}", std::process::id()));

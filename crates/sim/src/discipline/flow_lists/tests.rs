@@ -1,4 +1,5 @@
-//! What the paper and the RFCs say of the lists, of COBALT and of the filter, worked out by hand.
+//! Expectations of the paper and the RFCs for the lists, COBALT and the ACK filter, calculated
+//! manually.
 
 use super::*;
 use conformance::rng::Streams;
@@ -7,14 +8,14 @@ use freeboard::flowhash::Transport;
 const MTU: u32 = 1_514;
 const NONE: Limits = Limits { packets: u32::MAX, bytes: u32::MAX };
 
-/// A queue, and what becomes of packets. The handle of a packet is its flow × 10,000 and how many
-/// came before it.
+/// A queue and the fate of its packets. The handle of a packet is its flow × 10,000 plus its index
+/// in the flow.
 struct Bench {
     lists: FlowLists,
     came: [u32; 8],
     dropped: Vec<(u32, DropReason)>,
-    /// The connection of acknowledgements is the flow, the number that of the packet, unless it is
-    /// data.
+    /// Handles of data packets. All others are acknowledgements: the flow is their connection,
+    /// their index is the number.
     data: Vec<u32>,
 }
 
@@ -30,7 +31,7 @@ impl Bench {
         FlowKey::V4 { src: [10, 0, 0, 1], dst: [10, 0, 0, 2], transport }
     }
 
-    /// A packet comes, data or an acknowledgement. Returns whether it was accepted.
+    /// Enqueues a packet, data or an acknowledgement. Returns true if it was accepted.
     fn enter(&mut self, now: Nanos, flow: u32, len: u32, ecn: Ecn) -> bool {
         let Self { lists, came, dropped, data } = self;
         let handle = flow * 10_000 + came[flow as usize];
@@ -49,12 +50,12 @@ impl Bench {
         self.lists.dequeue(now, &mut |packet: Packet, why| dropped.push((packet.handle, why)))
     }
 
-    /// Which flows are served next.
+    /// Returns the flows served next.
     fn order(&mut self, now: Nanos, packets: usize) -> Vec<u32> {
         (0..packets).map_while(|_| self.leave(now)).map(|packet| packet.handle / 10_000).collect()
     }
 
-    /// Books against what has been seen.
+    /// Compares the counters with the observed packets.
     fn check(&self, delivered: &[Packet], accepted: u64) {
         let counters = self.lists.counters();
         let held = self.lists.backlog();
@@ -78,8 +79,8 @@ impl Bench {
     }
 }
 
-/// RFC 8290 §4.1.2: deficit round robin by bytes. Flows that stay backlogged are never further
-/// apart than the longest packet and a turn, whatever their packets are.
+/// RFC 8290 §4.1.2: deficit round robin by bytes. The service of backlogged flows never differs by
+/// more than the longest packet plus a turn, whatever their packet lengths.
 #[test]
 fn flows_that_stay_have_the_same_bytes() {
     let mut bench = Bench::new(10_000, NONE, AckFilter::Off);
@@ -88,7 +89,7 @@ fn flows_that_stay_have_the_same_bytes() {
         (0..400).for_each(|_| assert!(bench.enter(Nanos::ZERO, flow, len, Ecn::NotEct)));
     }
     let mut bytes = [0_u32; 4];
-    // The shortest packets are the last to run out: 400 of 66 bytes.
+    // The shortest packets, 400 of 66 bytes, run out last.
     while bytes[2] < 26_000 {
         let packet = bench.leave(Nanos::ZERO).unwrap();
         bytes[packet.handle as usize / 10_000] += packet.len;
@@ -97,9 +98,9 @@ fn flows_that_stay_have_the_same_bytes() {
     }
 }
 
-/// RFC 8290 §4.2: a flow that begins is served first, for one quantum, and is one of the old ones
-/// then. 20 Mbit/s has a quantum of 610 bytes, which is 305 for each of two flows that keep
-/// sending: two packets of 200.
+/// RFC 8290 §4.2: a new flow is served first for one quantum and then becomes an old flow. The
+/// quantum at 20 Mbit/s is 610 bytes, which is 305 for each of two flows that keep sending: two
+/// packets of 200.
 #[test]
 fn a_flow_that_begins_is_first_for_a_quantum() {
     let mut bench = Bench::new(20_000, NONE, AckFilter::Off);
@@ -112,8 +113,8 @@ fn a_flow_that_begins_is_first_for_a_quantum() {
     assert_eq!(bench.lists.flows[2].place, Place::Bulk);
 }
 
-/// Algorithm 2: the quantum is divided by the flows of the host that keep sending. One that empties
-/// before its turn ends does not count, until it comes back while it waits.
+/// Algorithm 2: the quantum is divided by the number of the host's flows that keep sending. A flow
+/// that becomes empty before its turn ends does not count until it has a packet again.
 #[test]
 fn the_quantum_is_divided_by_flows_that_keep_sending() {
     let mut bench = Bench::new(10_000, NONE, AckFilter::Off);
@@ -123,7 +124,7 @@ fn the_quantum_is_divided_by_flows_that_keep_sending() {
     assert_eq!(bench.lists.turn(), 305, "no flow has been served");
     bench.order(Nanos::ZERO, 4);
     assert_eq!(bench.lists.turn(), 305 / 3);
-    // A packet of more than the turn, alone in its queue.
+    // A packet longer than the turn, alone in its queue.
     assert!(bench.enter(Nanos::ZERO, 3, 400, Ecn::NotEct));
     assert_eq!(bench.order(Nanos::ZERO, 2)[0], 3);
     assert_eq!(bench.lists.flows[3].place, Place::SparseWait);
@@ -132,7 +133,7 @@ fn the_quantum_is_divided_by_flows_that_keep_sending() {
     assert_eq!((bench.lists.flows[3].place, bench.lists.turn()), (Place::Bulk, 305 / 4));
 }
 
-/// A 4,096th of the bytes of a second, from 300 bytes to a frame.
+/// 1/4096 of the bytes per second, between 300 bytes and a frame.
 #[test]
 fn the_quantum_is_that_of_the_rate() {
     for (kilobits, quantum) in
@@ -142,10 +143,10 @@ fn the_quantum_is_that_of_the_rate() {
     }
 }
 
-/// Goal: COBALT as at 1 Mbit/s. Method: a frame takes 12.112 ms, so that four are 48.448 ms, and
-/// the interval is 100 ms and what the target has grown by: 1.5 frames less 5 ms, 113.168 ms. The
-/// law of RFC 8289 §5.5 divides it by √1, √2, √3, √4: a queue that is first above at 100 ms has
-/// drops from 213.168 on, 80.022, 65.337 and 56.584 ms apart. Packets leave each millisecond.
+/// Goal: COBALT's drop times at 1 Mbit/s. Method: a frame takes 12.112 ms, so four take 48.448 ms,
+/// and the interval is 100 ms plus the growth of the target: 1.5 frames less 5 ms, 113.168 ms. By
+/// RFC 8289 §5.5 it is divided by √1, √2, √3, √4: a queue that first exceeds the target at 100 ms
+/// has drops from 213.168 on, 80.022, 65.337 and 56.584 ms apart. Packets leave each millisecond.
 #[test]
 fn drops_come_closer_by_the_square_root() {
     for (ecn, is_marked) in [(Ecn::NotEct, false), (Ecn::Ect0, true)] {
@@ -167,8 +168,8 @@ fn drops_come_closer_by_the_square_root() {
     }
 }
 
-/// Goal: a queue of up to four frames' time is left alone, as CAKE's is. Method: 1 Mbit/s, packets
-/// that wait 48 or 49 ms.
+/// Goal: packets that wait for up to four frames' time are not dropped, as in CAKE. Method: 1
+/// Mbit/s, sojourn times of 48 or 49 ms.
 #[test]
 fn four_frames_may_wait() {
     for (waits, drops) in [(48, false), (49, true)] {
@@ -194,8 +195,8 @@ fn the_last_packet_of_a_queue_is_never_dropped() {
     assert_eq!(bench.dropped, []);
 }
 
-/// Goal: a flow that empties is forgotten only when COBALT has nothing to remember. Method: a flow
-/// with drops empties; another one is served once a second, for a minute.
+/// Goal: an empty flow is forgotten only after its COBALT state is reset. Method: a flow with drops
+/// becomes empty; another one is served once a second, for a minute.
 #[test]
 fn what_cobalt_remembers_is_forgotten_with_time() {
     let mut bench = Bench::new(1_000, NONE, AckFilter::Off);
@@ -219,8 +220,8 @@ fn what_cobalt_remembers_is_forgotten_with_time() {
     assert_eq!((counts.last(), places.last()), (Some(&0), Some(&Place::None)));
 }
 
-/// §III, ACK filtering: the conservative mode leaves two acknowledgements, the aggressive one the
-/// last. One behind data goes in neither mode before there is another one.
+/// §III, ACK filtering: the conservative mode keeps two acknowledgements, the aggressive one the
+/// last. The first acknowledgement behind data is dropped in neither mode.
 #[test]
 fn superfluous_acknowledgements_go() {
     let gone = |filter, data: &[u32]| {
@@ -237,12 +238,12 @@ fn superfluous_acknowledgements_go() {
     assert_eq!(gone(AckFilter::Off, &[]), []);
     assert_eq!(gone(AckFilter::Conservative, &[]), [0, 1, 2]);
     assert_eq!(gone(AckFilter::Aggressive, &[]), [0, 1, 2, 3]);
-    // 0 is not right before 2, so both stay until 3 comes. One goes for each that comes.
+    // 0 is not directly before 2, so both stay until 3 arrives. Each arrival removes one.
     assert_eq!(gone(AckFilter::Aggressive, &[1]), [0, 2]);
     assert_eq!(gone(AckFilter::Conservative, &[1, 2, 3]), []);
 }
 
-/// Goal: books are right after every call, packets of a flow keep their order, and limits hold.
+/// Goal: counters are right after every call, flows keep their packet order, and limits hold.
 /// Method: random packets of eight flows, departures, new limits, a drain at the end.
 #[test]
 fn every_packet_is_accounted_for() {

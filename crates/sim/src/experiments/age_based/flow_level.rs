@@ -1,8 +1,9 @@
-//! One line without round-trip times: a flow's bytes are all there when it begins, and the flow
-//! scheduler alone says who sends next. What queueing theory computes for flows of random sizes.
+//! Flow-level model of one link without round-trip times: all bytes of a flow are queued when it
+//! begins, and the flow scheduler alone decides who sends next. Queueing theory has formulas for
+//! this model with random flow sizes.
 //!
-//! The flow schedulers are those of the library, with packets of a tenth of the shortest flow: near
-//! enough to a fluid, since a turn is a packet.
+//! The flow schedulers are those of the library, with packets of a tenth of the shortest flow,
+//! which is close to a fluid because a turn is one packet.
 
 use super::sizes::Sizes;
 use conformance::rng::Streams;
@@ -10,21 +11,21 @@ use freeboard::sched_core::{
     AgeDrr, AgeFlow, AgeParams, Drr, DrrFlow, FlowId, FlowScheduler, ThresholdRange,
 };
 
-/// Packets of the shortest flow, which is the unit of sizes.
+/// Packets of the shortest flow. Its size is the unit of sizes.
 const UNIT: u32 = 10;
-/// The longest flow, in units.
+/// Size of the longest flow, in units.
 const LONGEST: f64 = 10_000.0;
-/// The index of the Pareto distribution.
+/// Index of the Pareto distribution.
 const SHAPE: f64 = 1.5;
-/// Sizes in packets.
+/// Distribution of sizes in packets.
 const PACKETS: Sizes = Sizes { shape: SHAPE, shortest: UNIT as f64, range: LONGEST };
-/// Sizes in units.
+/// Distribution of sizes in units.
 const UNITS: Sizes = Sizes { shortest: 1.0, ..PACKETS };
-/// Flows that may be there at once. The number of flows under processor sharing is geometric: at a
-/// load of 0.9 there are 4,096 with a probability of 10^-187.
+/// Maximum number of concurrent flows. The number of flows under processor sharing is geometric: at
+/// a load of 0.9 there are 4,096 with a probability of 10^-187.
 const ROOM: usize = 4_096;
 
-/// How flows share the line.
+/// Scheduling of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sharing {
     /// Processor sharing: DRR.
@@ -33,25 +34,25 @@ pub(super) enum Sharing {
     TwoLevels(u32),
     /// 16 levels that end at 1, 2, 4, … units: `AgeDrr`.
     Least,
-    /// Two levels with a threshold that is learned, from 100 units on: `AgeDrr`.
+    /// Two levels with a learned threshold, from 100 units on: `AgeDrr`.
     Learned,
 }
 
-/// What one run has shown.
+/// Results of one run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
-    /// The mean time of a flow from its beginning to its end, in times of a unit on the line.
+    /// Mean time of a flow from beginning to end, in transmission times of a unit.
     pub(super) mean: f64,
-    /// The mean of a flow's time over its size.
+    /// Mean of a flow's time divided by its size.
     pub(super) slowdown: f64,
-    /// The mean slowdown of flows of more than 100 units.
+    /// Mean slowdown of flows of more than 100 units.
     pub(super) of_long: f64,
-    /// The last threshold, in units; 0 without one.
+    /// Last threshold, in units; 0 without one.
     pub(super) threshold: f64,
 }
 
-/// Lets `flows` flows begin, with exponential distances at this load, and waits until all have
-/// ended. The first tenth does not count.
+/// Runs `flows` flows to their end, with exponential interarrival times at this load. The first
+/// tenth is not counted.
 pub(super) fn run(sharing: Sharing, load: f64, flows: u32, seed: u64) -> Outcome {
     let one = |params| {
         let mut scheduler = AgeDrr::new(vec![AgeFlow::EMPTY; ROOM], 1, params).expect("in range");
@@ -75,7 +76,7 @@ pub(super) fn run(sharing: Sharing, load: f64, flows: u32, seed: u64) -> Outcome
     }
 }
 
-/// A flow on its way.
+/// A flow in progress.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     number: u32,
@@ -91,7 +92,7 @@ where
     let streams = Streams::new(seed);
     let sizes = PACKETS.draw(&mut streams.stream("sizes"), flows);
     let mut distances = streams.stream("distances");
-    // In packets: a packet takes the time 1.
+    // In units of time of one packet.
     let distance = mean_size() * f64::from(UNIT) / load;
     let mut present: Vec<Option<Flow>> = vec![None; ROOM];
     let mut free: Vec<u32> = (0..ROOM as u32).rev().collect();
@@ -125,7 +126,7 @@ where
         let Flow { number, began, packets, .. } = *here;
         present[flow.index()] = None;
         free.push(flow.0);
-        // The next flow of this number is new.
+        // The next flow with this number is new.
         scheduler.remove(flow);
         scheduler.configure(flow, 1, None).expect("a quantum in range");
         ended += 1;
@@ -149,12 +150,12 @@ where
     }
 }
 
-/// The mean size in units.
+/// Returns the mean size in units.
 fn mean_size() -> f64 {
     UNITS.mean()
 }
 
-/// `E[min(S, x)^n]`: `∫₀ˣ n·t^(n−1)·P(S > t) dt` in closed form.
+/// Returns `E[min(S, x)^n]`: `∫₀ˣ n·t^(n−1)·P(S > t) dt` in closed form.
 fn moment(n: u32, x: f64) -> f64 {
     let end = libm::pow(LONGEST, -SHAPE);
     let n = f64::from(n);
@@ -163,20 +164,20 @@ fn moment(n: u32, x: f64) -> f64 {
     if x <= 1.0 { libm::pow(x, n) } else { 1.0 + (power(x) - power(1.0)) / (1.0 - end) }
 }
 
-/// The mean time under processor sharing: `E[S]/(1 − ρ)`.
+/// Returns the mean time under processor sharing: `E[S]/(1 − ρ)`.
 pub(super) fn equal(load: f64) -> f64 {
     mean_size() / (1.0 - load)
 }
 
-/// The mean time under least attained service: the mean of
-/// `T(x) = λ·m₂(x)/(2(1 − ρ_x)²) + x/(1 − ρ_x)` over the sizes.
+/// Returns the mean time under least attained service: the mean of `T(x) = λ·m₂(x)/(2(1 − ρ_x)²) +
+/// x/(1 − ρ_x)` over the sizes.
 pub(super) fn least(load: f64) -> f64 {
     let rate = load / mean_size();
     let time = |x: f64| {
         let rest = 1.0 - rate * moment(1, x);
         rate * moment(2, x) / (2.0 * rest * rest) + x / rest
     };
-    // By the middle of 20,000 parts of the same probability.
+    // Integrated at the midpoints of 20,000 parts of equal probability.
     let parts = 20_000;
     let of_part = |part: u32| time(UNITS.quantile((f64::from(part) + 0.5) / f64::from(parts)));
     (0..parts).map(of_part).sum::<f64>() / f64::from(parts)
@@ -186,8 +187,8 @@ pub(super) fn least(load: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Goal: the mean of the distribution, and the truncated moments, against sums over its
-    /// quantiles.
+    /// Goal: the mean of the distribution and the truncated moments are right. Method: compare with
+    /// sums over the quantiles.
     #[test]
     fn moments_are_those_of_the_distribution() {
         let parts = conformance::effort::effort(200_000, 1_000_000);
@@ -204,8 +205,8 @@ mod tests {
         assert!((mean_size() - 2.970).abs() < 0.001);
     }
 
-    /// Goal: a short version of the experiment: processor sharing and least attained service come
-    /// near to theory, and two levels lie between them. Method: 40,000 flows at a load of 0.5,
+    /// Goal: a short version of the experiment: processor sharing and least attained service are
+    /// close to theory, and two levels lie between them. Method: 40,000 flows at a load of 0.5,
     /// within 5 %.
     #[test]
     fn few_flows_come_near_to_theory() {
@@ -216,7 +217,7 @@ mod tests {
         assert!(las < two && two < 0.95 * ps, "{las} {two} {ps}");
     }
 
-    /// Goal: the sizes of a run have their mean, and are in no order.
+    /// Goal: the sizes of a run have the right mean and are not ordered.
     #[test]
     fn sizes_have_their_mean() {
         let sizes = PACKETS.draw(&mut Streams::new(1).stream("sizes"), 100_000);

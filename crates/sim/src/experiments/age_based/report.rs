@@ -1,4 +1,4 @@
-//! The tables and the sentences of flows by age.
+//! Tables and checks of the flow-level model.
 
 use super::flow_level::{self, Sharing};
 use super::{Cell, EXCESS, FLOWS, LOADS, SHARINGS};
@@ -6,7 +6,7 @@ use crate::experiments::{Report, Sentence};
 use crate::measure::estimate::Estimate;
 use crate::plot::{Column, TextTable, fixed, percent};
 
-/// How near a mean is to be to what it is compared with.
+/// Maximum relative difference of a mean from the value it is compared with.
 const NEAR: f64 = 0.05;
 
 /// Mean times of a flow-level simulation of one sample of 400,000 flows, for the first seven of
@@ -56,7 +56,7 @@ fn find(measured: &[Cell], sharing: Sharing, load: usize, carried: bool) -> &Cel
     measured.iter().find(is_it).expect("every cell was measured")
 }
 
-/// What theory says of the mean time.
+/// Returns the mean time predicted by theory.
 fn theory(sharing: Sharing, load: f64) -> Option<f64> {
     match sharing {
         Sharing::Equal => Some(flow_level::equal(load)),
@@ -100,7 +100,7 @@ fn table(measured: &[Cell]) -> String {
     table.to_string()
 }
 
-/// Beside the table of reference, at the loads that its sample carries.
+/// Returns the comparison with the reference table, at the loads of its sample.
 fn beside(measured: &[Cell]) -> String {
     let mut table = TextTable::new([
         Column::Right("load"),
@@ -127,7 +127,7 @@ times are longer by as much
     )
 }
 
-/// A mean with sizes as long as those of the sample of reference.
+/// Returns a mean scaled to the sizes of the reference sample.
 fn of_reference(cell: &Cell) -> Estimate {
     let longer = 1.0 + EXCESS;
     Estimate {

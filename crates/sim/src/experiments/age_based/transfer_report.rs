@@ -1,4 +1,4 @@
-//! Transfers by age: the runs, the tables and the sentences.
+//! Runs, tables and checks of transfers by age.
 
 use std::sync::Mutex;
 use std::thread;
@@ -9,15 +9,15 @@ use crate::measure::estimate::Estimate;
 use crate::plot::{Column, TextTable, fixed, percent};
 use crate::progress::Progress;
 
-/// The threshold, in bytes: the mean size.
+/// Threshold in bytes: the mean size.
 const YOUNG: u32 = 100_000;
-/// One byte in this many is that of the old level, where it has a floor.
+/// Floor of the old level, if it has one: one byte in this many.
 const FLOOR: u32 = 8;
 const BANDS: Form = Form::Bands(YOUNG, None);
 const LEVELS: Form = Form::Levels(YOUNG, None);
 
-/// What the first table compares, but for the learned threshold and 16 levels, which are beside
-/// CoDel only.
+/// Queues compared in the first table. The learned threshold and 16 levels are compared with CoDel
+/// only.
 const FORMS: [Form; 6] = [
     Form::One,
     BANDS,
@@ -29,7 +29,7 @@ const FORMS: [Form; 6] = [
 const LINES: [u32; 2] = [1, 10];
 const LOADS: [f64; 3] = [0.5, 0.7, 0.9];
 const AQMS: [QueueAqm; 2] = [QueueAqm::CoDel, QueueAqm::Pie];
-/// What the second table varies, one at a time.
+/// Baseline of the second table, which varies one parameter at a time.
 const BASELINE: Setup = Setup {
     aqm: QueueAqm::CoDel,
     form: Form::One,
@@ -40,7 +40,7 @@ const BASELINE: Setup = Setup {
     room: ROOM,
 };
 
-/// The setups of the first table.
+/// Returns the setups of the first table.
 fn first() -> impl Iterator<Item = Setup> {
     let lines = LINES.into_iter().flat_map(|gigabits| LOADS.map(|load| (gigabits, load)));
     lines.flat_map(|(gigabits, load)| {
@@ -50,7 +50,7 @@ fn first() -> impl Iterator<Item = Setup> {
     })
 }
 
-/// The setups of the second table: what is varied, and to what.
+/// Returns the setups of the second table, with the name of the varied parameter and its value.
 fn second() -> Vec<(String, Setup)> {
     let mut all = Vec::new();
     let mut vary = |name: &str, of: Setup, forms: &[Form]| {
@@ -77,12 +77,12 @@ fn second() -> Vec<(String, Setup)> {
     all
 }
 
-/// How many runs there are for a seed.
+/// Returns the number of runs per seed.
 pub(super) fn runs() -> u64 {
     (first().count() + second().len()) as u64
 }
 
-/// All seeds of one setup.
+/// Runs of one setup with all seeds.
 #[derive(Clone, Debug)]
 struct Row {
     setup: Setup,
@@ -95,7 +95,7 @@ impl Row {
         Estimate::of(&values).expect("there are runs")
     }
 
-    /// How much longer transfers take than in the row `other`, seed by seed.
+    /// Returns the relative increase of transfer times over those of the row `other`, seed by seed.
     fn beside(&self, other: &Self, of: impl Fn(&Outcome) -> f64) -> Estimate {
         let pairs = self.outcomes.iter().zip(&other.outcomes);
         let values: Vec<f64> = pairs.map(|(this, other)| of(this) / of(other) - 1.0).collect();
@@ -103,7 +103,7 @@ impl Row {
     }
 }
 
-/// The setup without levels that this one is compared with.
+/// Returns the setup without levels that this one is compared with.
 fn one_level(setup: Setup) -> Setup {
     let form = match setup.form {
         Form::One | Form::Bands(..) => Form::One,
@@ -112,7 +112,7 @@ fn one_level(setup: Setup) -> Setup {
     Setup { form, ..setup }
 }
 
-/// Every row of both tables.
+/// All rows of both tables.
 #[derive(Clone, Debug)]
 pub(super) struct Measured(Vec<Row>);
 
@@ -126,7 +126,8 @@ impl Measured {
     }
 }
 
-/// Runs everything, as many setups at once as there are processors: no run knows of another.
+/// Runs everything, with as many setups in parallel as there are processors. Runs are independent
+/// of each other.
 pub(super) fn measure(seeds: u32, progress: &Progress) -> Measured {
     let all: Vec<Setup> = first().chain(second().into_iter().map(|varied| varied.1)).collect();
     let (left, done) = (Mutex::new(all.iter()), Mutex::new(Vec::new()));
@@ -360,7 +361,7 @@ pub(super) fn sentences(rows: &Measured) -> Vec<Sentence> {
     ]
 }
 
-/// The least and the most of these.
+/// Returns the minimum and the maximum.
 fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let widen = |(least, most): (f64, f64), value| (least.min(value), most.max(value));
     values.fold((f64::MAX, f64::MIN), widen)

@@ -1,17 +1,16 @@
-//! Transfers of model TCP over one line, with sizes of which a few are long: how long each takes
-//! behind one queue, behind a queue for each flow, and where the flows that were served least go
-//! first. With CoDel or PIE in each queue.
+//! Transfers of model TCP over one link, with sizes of which a few are long: the time of each
+//! behind one queue, behind a queue for each flow, and if the least served flows go first. Each
+//! queue has CoDel or PIE.
 //!
 //! ```text
-//! servers ─▶ queue under test ─▶ line of 1 or 10 Gbit/s, half the round trip ─▶ clients
-//!         ◀─ FIFO ◀─ the same line, for acknowledgements ◀─
+//! servers ─▶ queue under test ─▶ link of 1 or 10 Gbit/s, half the round trip ─▶ clients
+//!         ◀─ FIFO ◀─ the same link, for acknowledgements ◀─
 //! ```
 //!
-//! A connection is a flow of its own, as in a table of connections: flows that share a queue by
-//! hash would share its age. Bands are two queues for all connections, told apart by a counter of
-//! bytes that each connection has. The time of a transfer ends when its sender knows that all has
-//! arrived. Transfers have an even number of segments, so that no acknowledgement of the last one
-//! waits for another segment.
+//! Each connection is a flow of its own, as in a connection table: flows that share a queue by hash
+//! would share its age. Bands are two queues for all connections, selected by a byte counter per
+//! connection. The time of a transfer ends when its sender knows that everything has arrived.
+//! Transfers have an even number of segments, so that the last acknowledgement is never delayed.
 
 use freeboard::sched_core::{
     AgeDrr, AgeFlow, AgeParams, Aqm, CoDel, CoDelParams, CoDelState, Descriptor, Drr, DrrFlow, Ecn,
@@ -27,7 +26,7 @@ use crate::tcp::network::{Naming, TcpNetwork, Way};
 use crate::tcp::{Config, Data, PAYLOAD};
 use conformance::rng::Streams;
 
-/// The AQM of each queue.
+/// AQM of each queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QueueAqm {
     /// CoDel, 5 ms and 100 ms (RFC 8289).
@@ -36,54 +35,55 @@ pub(super) enum QueueAqm {
     Pie,
 }
 
-/// How the packets in front of the line are queued.
+/// Queueing in front of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// One queue.
     One,
-    /// Two queues, for transfers that have sent fewer bytes than the first number and for the
-    /// others. The second one has one byte in the other number; without that number the first goes
-    /// before it.
+    /// Two queues, one for transfers that have sent fewer bytes than the first number and one for
+    /// the others. The second queue gets one byte in the other number; without that number the
+    /// first has strict priority.
     Bands(u32, Option<u32>),
     /// A queue for each flow, sparse flows first.
     Fair,
     /// A queue for each flow, on two levels with this threshold in bytes, and one byte in the other
     /// number for the old level.
     Levels(u32, Option<u32>),
-    /// The same with a threshold that is learned, strict.
+    /// A queue for each flow, on two levels with a learned threshold and strict priority.
     Learned,
     /// 16 levels from this many bytes on.
     Least(u32),
 }
 
-/// What may be varied.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Setup {
     pub(super) aqm: QueueAqm,
     pub(super) form: Form,
     pub(super) gigabits: u32,
     pub(super) load: f64,
-    /// The round trip without queues, in milliseconds.
+    /// Round-trip time without queueing, in milliseconds.
     pub(super) round_trip: u32,
-    /// The index of the Pareto distribution of sizes.
+    /// Index of the Pareto distribution of sizes.
     pub(super) shape: f64,
-    /// Room for this many packets.
+    /// Capacity of the queue in packets.
     pub(super) room: u32,
 }
 
-/// Transfers of a run; the first tenth does not count.
+/// Transfers of a run; the first tenth is not counted.
 pub(super) const TRANSFERS: u32 = 10_000;
-/// Room in packets, as FQ-CoDel has it (RFC 8290 §5.2.4).
+/// Queue capacity in packets, as in FQ-CoDel (RFC 8290 §5.2.4).
 pub(super) const ROOM: u32 = 10_240;
-/// Transfers of at most the first number of bytes are short, of more than the second long.
+/// Transfers of at most the first number of bytes are short, those of more than the second are
+/// long.
 pub(super) const SHORT: u64 = 100_000;
 pub(super) const LONG: u64 = 1_000_000;
 
-/// Sums over transfers of one class of sizes.
+/// Sums over the transfers of one size class.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Class {
     pub(super) count: f64,
-    /// In seconds.
+    /// Sum of times in seconds.
     pub(super) time: f64,
 }
 
@@ -98,18 +98,18 @@ impl Class {
     }
 }
 
-/// What one run has shown.
+/// Results of one run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Outcome {
     pub(super) all: Class,
-    /// Short, middling and long ones.
+    /// Short, medium and long transfers.
     pub(super) classes: [Class; 3],
     /// Jain's index of the rates of long transfers.
     pub(super) fairness: f64,
-    /// Transfers that did not end.
+    /// Number of transfers that did not end.
     pub(super) left: u32,
-    /// Packets of data that were lost in the queue, and segments that were sent again, over the
-    /// packets of data: all transfers.
+    /// Data packets lost in the queue, and segments retransmitted, each divided by the number of
+    /// data packets, over all transfers.
     pub(super) lost: f64,
     pub(super) resent: f64,
 }
@@ -188,7 +188,7 @@ fn queue(setup: &Setup, rate: Rate, flows: usize) -> Box<dyn Bottleneck> {
     }
 }
 
-/// A queue with the AQM that `aqm` makes for as many queues as it is told.
+/// Builds a queue. `aqm` creates the AQM for the given number of queues.
 fn with<A: Aqm + 'static>(
     setup: &Setup,
     aqm: impl Fn(usize) -> A,
@@ -209,7 +209,7 @@ fn with<A: Aqm + 'static>(
             let queue = one_queue(aqm(1), line, Overhead::RAW, limits, len);
             return queue.expect(within);
         }
-        // A turn of 256 MB is priority: no queue here stands for as long.
+        // A turn of 256 MB amounts to priority: no queue here is backlogged for as long.
         Form::Bands(_, floor) => {
             let young = floor.map_or(Drr::<Vec<DrrFlow>>::MAX_QUANTUM, |one_in| (one_in - 1) * len);
             return behind(turns(&[young, len]), aqm(2), line, limits);

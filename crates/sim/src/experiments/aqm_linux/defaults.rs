@@ -1,5 +1,5 @@
-//! Which AQM the isolated queue has unless another is asked for: the same loads behind each, and a
-//! flow that does not react.
+//! Choice of the default AQM of the isolated queue: equal loads behind each AQM, with an
+//! unresponsive flow.
 
 use core::fmt::Write as _;
 
@@ -19,16 +19,16 @@ const COBALT: Queueing = Queueing::Smart(AqmKind::Cobalt);
 const NO_AQM: Queueing = Queueing::Smart(AqmKind::None);
 const QUEUES: [Queueing; 4] = [NO_AQM, CODEL, COBALT, Queueing::IsolatedPie];
 
-/// The default may carry less than another, as a part of its goodput.
+/// Maximum by which the default's goodput may be below another's, relative.
 const LESS: f64 = 0.02;
-/// A probe may wait longer than behind another, in ms.
+/// Maximum by which a probe may wait longer than behind another AQM, in ms.
 const LONGER: f64 = 1.0;
 
 pub(super) fn rows() -> Vec<Row> {
     LOADS.iter().flat_map(|&load| QUEUES.map(|queue| row(load, queue, [NONE, NONE]))).collect()
 }
 
-/// Adds table and sentences.
+/// Adds the table and the checks.
 pub(super) fn add(report: &mut Report, measured: &[Measured]) {
     let mut table = TextTable::new([
         Column::Left("load"),

@@ -1,4 +1,4 @@
-//! The table and the sentences.
+//! Table and checks.
 
 use super::scenario::{HEADER, MTU, ROUND_TRIP, WARM_UP};
 use super::{BOTH, DELAY, DELAY_MILLIS, Figures, GOODPUT, MEASURED, Measured, PACED, Queueing};
@@ -103,8 +103,8 @@ fn sentence(m: &Measured) -> Sentence {
     }
 }
 
-/// What is between the two rows of CoDel with traffic both ways, which differ in their bursts
-/// alone.
+/// Compares the two rows of CoDel with traffic in both directions, which differ only in their
+/// bursts.
 fn bursts(measured: &[Measured]) -> Option<Sentence> {
     let of = |load| {
         let mut rows = measured.iter();

@@ -1,13 +1,13 @@
-//! CUBIC behind a queue under test, both ways, with a probe: the scenarios that Linux was measured
-//! in.
+//! CUBIC behind a queue under test in both directions, with a probe: the scenarios in which Linux
+//! was measured.
 //!
 //! ```text
 //! uploads, probe ─▶ queue ─▶ 10 or 1 Mbit/s, 25 ms ─▶ server
 //!        client  ◀─ queue ◀─ 10 or 1 Mbit/s, 25 ms ◀─ downloads, video, probe
 //! ```
 //!
-//! The probe is 160 bytes every 20 ms with its headers. The video is 5 Mbit/s in packets of 1,428
-//! bytes, spaced evenly. A packet takes 14 bytes more on the line, the header of an Ethernet frame.
+//! The probe is 160 bytes every 20 ms, headers included. The video is 5 Mbit/s in packets of 1,428
+//! bytes, evenly spaced. A packet takes 14 bytes more on the link, the header of an Ethernet frame.
 //! Connections begin within the first second, at random.
 
 use core::fmt;
@@ -32,10 +32,10 @@ use crate::tcp::congestion::Cubic;
 use crate::tcp::network::{Naming, TcpNetwork, Way};
 use conformance::rng::Streams;
 
-/// What stands in front of the line.
+/// Queue in front of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queueing {
-    /// First in, first out, for this many packets.
+    /// FIFO with a limit of this many packets.
     Fifo(u32),
     /// One queue with CoDel.
     CoDel,
@@ -47,12 +47,12 @@ pub enum Queueing {
     FqPie,
     /// A queue for each flow, sparse flows first, with COBALT in each.
     FqCobalt,
-    /// The isolated queue in the mode `triple-isolate`, with COBALT in each queue: the form of
+    /// The isolated queue in the mode `triple-isolate`, with COBALT in each queue: the structure of
     /// CAKE.
     Isolated,
-    /// The same with this AQM, as [`freeboard::SmartQueue`] sets it.
+    /// The isolated queue with this AQM, as [`freeboard::SmartQueue`] configures it.
     Smart(AqmKind),
-    /// The same with PIE.
+    /// The isolated queue with PIE.
     IsolatedPie,
 }
 
@@ -74,80 +74,79 @@ impl fmt::Display for Queueing {
     }
 }
 
-/// What may be varied.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// The queue under test.
+    /// Queue under test.
     pub queueing: Queueing,
-    /// Megabits per second of the line.
+    /// Rate of the link in Mbit/s.
     pub megabits: NonZeroU32,
-    /// Uploads.
+    /// Number of uploads.
     pub up: u8,
-    /// Downloads.
+    /// Number of downloads.
     pub down: u8,
-    /// Whether the video comes beside the downloads.
+    /// True if a video is sent beside the downloads.
     pub video: bool,
-    /// Whether segments are paced.
+    /// True if segments are paced.
     pub paced: bool,
-    /// The codepoint of a flow that is sent up at one and a half times the rate of the line, if
-    /// there is one.
+    /// ECN code point of an unresponsive upload at 1.5 times the rate of the link, if there is one.
     pub deaf: Option<Ecn>,
-    /// How long is measured.
+    /// Duration of the measurement.
     pub measured: Nanos,
-    /// What all random draws come from.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// What an open-loop flow has seen.
+/// Results of an open-loop flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlowReport {
-    /// What each packet waited, its own bits and the propagation left out.
+    /// Queueing delay of each packet, without its transmission time and the propagation delay.
     pub added: Delays,
-    /// Its packets.
+    /// Loss of its packets.
     pub loss: Loss,
 }
 
-/// What a run has shown.
+/// Results of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Bytes of each upload and of each download that arrived in order.
     pub bytes: [Vec<u64>; 2],
-    /// The probes up and down.
+    /// Probes up and down.
     pub probes: [FlowReport; 2],
-    /// The video.
+    /// Results of the video.
     pub video: FlowReport,
-    /// The flow that does not react.
+    /// Results of the unresponsive flow.
     pub deaf: FlowReport,
     /// Timeouts of all senders.
     pub timeouts: u64,
-    /// Whether every packet is accounted for.
+    /// Error if a packet is not accounted for.
     pub recount: Result<(), Imbalance>,
 }
 
-/// What is sent before this instant does not count.
+/// Start of the measurement.
 pub const WARM_UP: Nanos = Nanos::from_secs(10);
-/// The longest packet, in bytes.
+/// Longest packet, in bytes.
 pub const MTU: u32 = 1_500;
-/// What the line adds to a packet.
+/// Bytes that the link adds to a packet.
 pub const HEADER: u32 = 14;
-/// There and back, without what is queued.
+/// Round-trip time without queueing.
 pub const ROUND_TRIP: Nanos = Nanos::from_millis(50);
-/// Payload of the probe, of UDP.
+/// UDP payload of the probe.
 const PROBE: u32 = 132;
 const VIDEO: u32 = 1_400;
 const VIDEO_RATE: NonZeroU64 = NonZeroU64::new(5_000_000).unwrap();
-/// For each megabit of the line.
+/// Rate of the unresponsive flow for each Mbit/s of the link.
 const DEAF_RATE: NonZeroU64 = NonZeroU64::new(1_500_000).unwrap();
-/// As many packets as FQ-CoDel holds by default.
+/// FQ-CoDel's default limit in packets.
 const LIMITS: Limits = Limits { packets: 10_240, bytes: u32::MAX };
 const ONE_QUEUE_LIMITS: Limits = Limits { packets: 1_000, bytes: u32::MAX };
-/// What is queued when the measurement ends is sent within this.
+/// Time to send the packets that are queued when the measurement ends.
 const DRAIN: Nanos = Nanos::from_secs(14);
 
 /// Runs the scenario once.
 ///
 /// # Errors
-/// [`ConfigError`] if the queue cannot be made so.
+/// [`ConfigError`] if the queue cannot be built.
 pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     let end = WARM_UP.plus(setup.measured);
     let streams = Streams::new(setup.seed);
@@ -194,7 +193,7 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     let bytes = connections
         .map(|ids| ids.into_iter().map(|id| network.goodput(id).bytes()).collect::<Vec<_>>());
     let seen = |id, payload| {
-        // What a packet takes on an idle line.
+        // Delay of a packet on an idle link.
         let alone = Nanos(ROUND_TRIP.0 / 2).plus(rate.time_of(payload + 28 + HEADER));
         let delays = network.delays(id).samples().iter();
         FlowReport {

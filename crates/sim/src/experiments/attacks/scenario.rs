@@ -1,17 +1,17 @@
-//! A host under attack: packets at a bottleneck, no host reacts.
+//! A host under attack: open-loop packets at a bottleneck.
 //!
-//! A victim host has two flows on a link of 100 Mbit/s. The bulk flow always has packets waiting,
-//! and sends as fast as the link is. The sparse flow sends a packet of 200 bytes in every ten
-//! milliseconds, at a random instant. Beside the victim, attackers send what [`Attack`] says. Every
-//! packet has the flow and host labels that a keyed hash gives its header, and comes in by a port.
-//! Measured, behind each [`Candidate`], are
+//! A victim host has two flows on a link of 100 Mbit/s. The bulk flow is always backlogged and
+//! sends at the rate of the link. The sparse flow sends a packet of 200 bytes in every ten
+//! milliseconds, at a random time. Attackers send according to [`Attack`]. Every packet has the
+//! flow and host labels that a keyed hash gives its header, and arrives at a port. Behind each
+//! [`Candidate`] are measured
 //!
-//! - how fast the victim's bulk flow is, how late its packets are, and how many are lost;
-//! - whether the victim lost a packet to another host's overflow while it held less than 7/9 of its
+//! - the victim's throughput, the wait of its sparse packets, and its losses;
+//! - the packets that the victim lost to another host's overflow while it held less than 7/9 of its
 //!   share of the memory.
 //!
-//! Nothing reacts: a transport protocol would only give way, so these are the worst that senders
-//! can do and not what they would.
+//! Nothing reacts to congestion: a transport protocol would only reduce its rate, so these are
+//! worst cases and not typical behaviour.
 
 mod candidate;
 mod traffic;
@@ -27,33 +27,34 @@ use conformance::rng::Streams;
 pub use candidate::Candidate;
 pub use traffic::Attack;
 
-/// Nanoseconds a byte takes: 100 Mbit/s.
+/// Nanoseconds per byte: 100 Mbit/s.
 pub const BYTE_NS: u64 = 80;
-/// What the queue may hold, in bytes: 100 ms of the link.
+/// Memory limit of the queue in bytes: 100 ms of the link.
 pub const MEMORY: u32 = 1_250_000;
-/// The longest packet but where an attack needs longer ones; also what is the quantum.
+/// Longest packet unless an attack needs longer ones; also the quantum.
 pub const ETHERNET: u32 = 1_514;
-/// Bytes of a packet of the victim's sparse flow.
+/// Length of a packet of the victim's sparse flow, in bytes.
 const SPARSE: u32 = 200;
 const SPARSE_EVERY: Nanos = Nanos(10_000_000);
 
-/// When it is measured.
+/// Timing of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// The seed of everything that is random.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Measured from here: queues are full and tables are settled.
+    /// Start of the measurement: queues are full and tables are settled.
     pub from: Nanos,
-    /// Sparse packets that come from then on, one in ten milliseconds. All else is measured as
-    /// long.
+    /// Sparse packets sent from then on, one in ten milliseconds. Everything else is measured for
+    /// as long.
     pub sparse: u32,
-    /// How long all hosts go on sending afterwards, so that late packets can arrive.
+    /// Time for which all hosts continue to send afterwards, so that late packets can arrive.
     pub after: Nanos,
 }
 
 impl Setup {
-    /// The run of the table: 100 sparse packets in a second, with a fifth of a second before, in
-    /// which queues fill, and after, in which the last arrive: each twice what the memory holds.
+    /// Creates the setup of the table: 100 sparse packets in a second, with a fifth of a second
+    /// before, in which queues fill, and after, in which the last ones arrive: each twice the
+    /// memory's drain time.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         let fifth = Nanos::from_millis(200);
@@ -65,7 +66,7 @@ impl Setup {
     }
 }
 
-/// Whose packet it is.
+/// Sender of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
     Bulk,
@@ -73,62 +74,62 @@ enum Whose {
     Attacker,
 }
 
-/// Why a packet was lost.
+/// Reason for a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lost {
-    /// There was no room for it, or it made room for another.
+    /// The queue was full: the packet was rejected or dropped for another.
     ForRoom,
     /// The AQM dropped it.
     ToAqm,
 }
 
-/// A packet comes.
+/// An arriving packet.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     at: Nanos,
     whose: Whose,
     labels: Labels,
-    /// Where it comes in: what the sender cannot choose. The victim's is 0.
+    /// Ingress port, which the sender cannot choose. The victim's is 0.
     port: u32,
     len: u32,
     ecn: Ecn,
 }
 
-/// What the victim got.
+/// Results for the victim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Bytes of the flow that always has packets waiting, sent in the time measured.
+    /// Bytes of the bulk flow sent during the measurement.
     pub bulk_bytes: u64,
-    /// Bytes of the host, sent in the time measured.
+    /// Bytes of the host sent during the measurement.
     pub victim_bytes: u64,
-    /// How long that was.
+    /// Duration of the measurement.
     pub measured: Nanos,
     /// Sparse packets sent.
     pub sparse_sent: u32,
     /// Sparse packets delivered before the run was over.
     pub sparse_delivered: u32,
-    /// From the arrival of a sparse packet until its first bit is on the wire.
+    /// Time from the arrival of a sparse packet until its first bit is on the wire.
     pub waits: Delays,
-    /// Packets of the victim that were rejected or dropped in the time measured.
+    /// Packets of the victim that were rejected or dropped during the measurement.
     pub lost: u64,
-    /// Packets of the victim that were lost for want of room while the victim held less than what
-    /// is promised of its share: 7/9 of the memory by the number of hosts that held packets, less
-    /// a longest packet.
+    /// Packets of the victim lost because the queue was full while the victim held less than its
+    /// guaranteed memory: 7/9 of the memory divided by the number of hosts with queued packets,
+    /// less a longest packet.
     pub robbed: u64,
     /// Attackers' packets that the AQM dropped.
     pub aqm_drops: u64,
-    /// Attackers' bytes sent in the time measured.
+    /// Attackers' bytes sent during the measurement.
     pub attacker_bytes: u64,
 }
 
 impl Outcome {
-    /// Of the victim's bulk flow.
+    /// Returns the throughput of the victim's bulk flow in Mbit/s.
     #[must_use]
     pub fn bulk_mbit(&self) -> f64 {
         self.mbit(self.bulk_bytes)
     }
 
-    /// Of the victim's host.
+    /// Returns the throughput of the victim's host in Mbit/s.
     #[must_use]
     pub fn victim_mbit(&self) -> f64 {
         self.mbit(self.victim_bytes)
@@ -138,7 +139,7 @@ impl Outcome {
         bytes as f64 * 8e3 / self.measured.0 as f64
     }
 
-    /// Whether every sparse packet started within `bound`.
+    /// Returns true if every sparse packet started within `bound`.
     #[must_use]
     pub fn waits_at_most(&self, bound: Nanos) -> bool {
         let longest = self.waits.quantile(1_000);
@@ -146,16 +147,16 @@ impl Outcome {
     }
 }
 
-/// The first guarantee: the longest that a sparse packet waits among `hosts` hosts with quanta and
-/// longest packets of `max_len` bytes, `((H − 1)(3Q + L) + (H − 2)Q + L)/C`, whatever its host
-/// sends besides.
+/// Returns the bound of the first guarantee: the maximum wait of a sparse packet among `hosts`
+/// hosts with quanta and longest packets of `max_len` bytes, `((H − 1)(3Q + L) + (H − 2)Q + L)/C`,
+/// whatever else its host sends.
 #[must_use]
 pub const fn wait_bound(hosts: u32, max_len: u32) -> Nanos {
     let (others, twice) = (hosts.saturating_sub(1) as u64, hosts.saturating_sub(2) as u64);
     Nanos((4 * others + twice + 1) * max_len as u64 * BYTE_NS)
 }
 
-/// What is known of a packet in the queue.
+/// Bookkeeping for a queued packet.
 #[derive(Clone, Copy, Debug)]
 struct QueuedPacket {
     at: Nanos,
@@ -163,12 +164,12 @@ struct QueuedPacket {
     port: u32,
 }
 
-/// What lies in the queue, and what has come of the victim's packets.
+/// The queued packets and the fate of the victim's.
 #[derive(Debug)]
 struct Books {
     held: Vec<QueuedPacket>,
     free: Vec<u32>,
-    /// Bytes by port; a port that holds none is not in it.
+    /// Queued bytes by port, without ports that have none.
     by_port: BTreeMap<u32, u64>,
     max_len: u32,
     window: (Nanos, Nanos),
@@ -231,7 +232,7 @@ impl Books {
         }
     }
 
-    /// `packet` was lost at `now`: for want of room, or to the AQM.
+    /// Counts the loss of `packet` at `now`, to a full queue or to the AQM.
     fn lost(&mut self, packet: Packet, now: Nanos, why: Lost) {
         let held = self.held[packet.handle as usize];
         let with_room =
@@ -253,11 +254,11 @@ impl Books {
     }
 }
 
-/// Plays `attack` against `candidate`.
+/// Runs `attack` on `candidate`.
 ///
 /// # Panics
-/// If the candidate's books are wrong at the end, or it refuses a packet for another reason than
-/// that it is full.
+/// If the candidate's counters are wrong at the end, or if it rejects a packet for another reason
+/// than a full queue.
 #[must_use]
 pub fn run(candidate: Candidate, attack: Attack, setup: &Setup) -> Outcome {
     let max_len = attack.max_len();
@@ -265,7 +266,7 @@ pub fn run(candidate: Candidate, attack: Attack, setup: &Setup) -> Outcome {
     let mut books = Books::new(setup, max_len);
     let mut coming = Coming::new(attack, setup);
     let end = setup.to().plus(setup.after);
-    // The instant from which the link is free.
+    // Time from which the link is free.
     let mut free = Nanos::ZERO;
     loop {
         let arrival = coming.next();
@@ -296,7 +297,7 @@ pub fn run(candidate: Candidate, attack: Attack, setup: &Setup) -> Outcome {
     books.outcome
 }
 
-/// All arrivals in the order of time: the victim's first where they are equal.
+/// All arrivals in order of time; the victim's come first if times are equal.
 struct Coming {
     sources: [core::iter::Peekable<Box<dyn Iterator<Item = Arrival>>>; 3],
 }

@@ -1,12 +1,13 @@
-//! Downloads over a line whose rate changes, and a gateway behind it that follows what arrives.
+//! Downloads over a link whose rate changes, with a gateway behind it that follows the arrival
+//! rate.
 //!
 //! ```text
-//! servers, probe ─▶ line: FIFO, a rate that changes ─▶ gateway: FQ-CoDel, shaper ─▶ hosts
+//! servers, probe ─▶ link: FIFO, a rate that changes ─▶ gateway: FQ-CoDel, shaper ─▶ hosts
 //!                                                   │          ▲
 //!                                                   └▶ ArrivalRate
 //! ```
 //!
-//! The gateway sees no queue but its own. It is told nothing but when packets came.
+//! The gateway sees no queue but its own, and only the arrival times of packets.
 
 use core::num::NonZeroU64;
 
@@ -21,7 +22,7 @@ use crate::tcp::network::{Naming, TcpNetwork, Way};
 use crate::tcp::{Config, HEADERS, PAYLOAD};
 use conformance::rng::Streams;
 
-/// How the senders find their windows.
+/// Congestion control of the senders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Senders {
     /// NewReno.
@@ -30,47 +31,47 @@ pub enum Senders {
     Cubic,
 }
 
-/// What may be varied.
+/// Parameters of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// Bits per second of the line, from an instant on, the first from zero.
+    /// Rate of the link in bits per second from each time on, the first from zero.
     pub line: Vec<(Nanos, u64)>,
-    /// Between which rates the gateway's is.
+    /// Range of the gateway's rate.
     pub bounds: (u64, u64),
-    /// Downloads.
+    /// Number of downloads.
     pub flows: usize,
-    /// Of the senders.
+    /// Congestion control of the senders.
     pub senders: Senders,
-    /// There and back, without queues.
+    /// Round-trip time without queueing.
     pub path: Nanos,
-    /// The gateway reads what has come so often.
+    /// Interval at which the gateway reads arrived packets.
     pub turn: Nanos,
-    /// How long it runs.
+    /// Duration of the run.
     pub lasts: Nanos,
-    /// What all random draws come from.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// What a run has shown.
+/// Results of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The rate of the shaper, whenever it changed.
+    /// Rate of the shaper at each change.
     pub rates: Vec<(Nanos, u64)>,
-    /// What each probe waited beyond the path, and when it came.
+    /// Arrival time of each probe and its delay beyond that of the path.
     pub delays: Vec<(Nanos, Nanos)>,
-    /// Bytes that left the gateway, at the end of each [`STEP`].
+    /// Bytes that had left the gateway at the end of each [`STEP`].
     pub carried: Vec<u64>,
-    /// Packets that the line lost.
+    /// Packets lost at the link.
     pub lost: u64,
-    /// Whether every packet is accounted for.
+    /// Error if a packet is not accounted for.
     pub recount: Result<(), Imbalance>,
 }
 
-/// How often what has come is told, and what has left is counted.
+/// Interval at which arrivals are reported and departures are counted.
 pub const STEP: Nanos = Nanos::from_millis(10);
-/// How often the rate is set.
+/// Interval at which the rate is set.
 pub const SETS: Nanos = Nanos::from_millis(250);
-/// Packets that the line holds.
+/// Capacity of the link's queue in packets.
 pub const LINE_HOLDS: u32 = 1_000;
 const MTU: u32 = 1_500;
 const LIMITS: Limits = Limits { packets: 10_240, bytes: u32::MAX };
@@ -78,7 +79,7 @@ const LIMITS: Limits = Limits { packets: 10_240, bytes: u32::MAX };
 /// Runs the scenario once.
 ///
 /// # Panics
-/// If a rate is none that lines have.
+/// If a rate is out of range.
 #[must_use]
 pub fn run(setup: &Setup) -> Outcome {
     let rate = |bps: u64| Rate::bits_per_second(bps).expect("a rate that lines have");
@@ -165,16 +166,16 @@ mod tests {
 
     const MBIT: u64 = 1_000_000;
     const SECOND: usize = 100;
-    /// Mbit/s that are carried at least.
+    /// Minimum throughput in Mbit/s.
     const LEAST: f64 = 34.0;
     const LEAST_FAR: f64 = 25.0;
-    /// Milliseconds that probes wait at most.
+    /// Maximum median delay of probes in milliseconds.
     const P50: f64 = 20.0;
     const P95: f64 = 70.0;
 
     fn setup(line: &[(u64, u64)], senders: Senders, path: u64, seed: u64) -> Setup {
         let line = line.iter().map(|&(at, mbit)| (Nanos::from_secs(at), mbit * MBIT)).collect();
-        // A gateway that reads once in a millisecond with even seeds, and at once with odd ones.
+        // The gateway reads once per millisecond with even seeds, and at once with odd ones.
         let turn = Nanos::from_millis(if seed.is_multiple_of(2) { 1 } else { 0 });
         Setup {
             line,
@@ -189,13 +190,13 @@ mod tests {
     }
 
     impl Outcome {
-        /// Mbit/s that left the gateway between two seconds.
+        /// Returns the throughput of the gateway between two seconds, in Mbit/s.
         fn carried(&self, from: usize, to: usize) -> f64 {
             let bytes = self.carried[to * SECOND - 1] - self.carried[from * SECOND - 1];
             bytes as f64 * 8e-6 / (to - from) as f64
         }
 
-        /// What so many of a hundred probes do not wait longer than, in milliseconds.
+        /// Returns the delay percentile of probes between two seconds, in milliseconds.
         fn waits(&self, from: u64, to: u64, percent: usize) -> f64 {
             let span = Nanos::from_secs(from)..Nanos::from_secs(to);
             let of = self.delays.iter().filter(|delay| span.contains(&delay.0));
@@ -205,15 +206,15 @@ mod tests {
         }
     }
 
-    /// At full depth two of those with which the steps were chosen, and four others; one of the
-    /// others else.
+    /// With full effort two seeds used to choose the steps, and four others; otherwise one of the
+    /// others.
     fn seeds() -> impl Iterator<Item = u64> {
         (1..=effort(0, 2)).chain(101..=effort(101, 104))
     }
 
-    /// Goal: four downloads have the line, which a rate that is only a part of what arrives takes
-    /// from them, and what waits before the line is little. Method: 40 Mbit/s, paths of 10 to 100
-    /// ms, Reno and CUBIC; what counts is from 30 s on.
+    /// Goal: four downloads use the whole link, which a rate below the arrival rate would prevent,
+    /// and little is queued before the link. Method: 40 Mbit/s, paths of 10 to 100 ms, Reno and
+    /// CUBIC; measured from 30 s on.
     #[test]
     fn downloads_have_the_line() {
         for seed in seeds() {
@@ -236,8 +237,8 @@ mod tests {
         }
     }
 
-    /// Goal: a line that becomes slower and faster again is followed within the time that the page
-    /// states. Method: 40, 10 and 40 Mbit/s, 30 s each.
+    /// Goal: the shaper follows a link that becomes slower and faster again within the time that
+    /// the page states. Method: 40, 10 and 40 Mbit/s, 30 s each.
     #[test]
     fn a_line_that_changes_is_followed() {
         for seed in seeds() {

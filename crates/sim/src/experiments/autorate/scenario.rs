@@ -1,13 +1,13 @@
-//! Uploads through a shaper, before a modem with a queue of its own.
+//! Uploads through a shaper in front of a modem with a queue of its own.
 //!
 //! ```text
-//! uploads, probe ─▶ FQ-CoDel, shaper ─▶ modem: FIFO ─▶ line that changes ─▶ server
+//! uploads, probe ─▶ FQ-CoDel, shaper ─▶ modem: FIFO ─▶ link that changes ─▶ server
 //!                        ▲                                                    │
 //!                        └──── Autorate ◀── delay, 20 ms later ◀──────────────┘
 //! ```
 //!
-//! The modem takes what the shaper sends at once and holds it until the line is free. So only the
-//! shaper can keep the queue where CoDel is.
+//! The modem accepts everything from the shaper at once and holds it until the link is free. So
+//! only the shaper can keep the backlog in the queue with CoDel.
 
 use core::num::NonZeroU64;
 use std::collections::VecDeque;
@@ -24,22 +24,22 @@ use crate::tcp::network::{Naming, TcpNetwork, Way};
 use crate::tcp::{Config, HEADERS, PAYLOAD};
 use conformance::rng::Streams;
 
-/// How the shaper gets its rate.
+/// Source of the shaper's rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shaping {
-    /// The best rate that the line has, fixed: what a label on the line says.
+    /// Fixed at the link's maximum rate, its advertised rate.
     Best,
-    /// It follows the line.
+    /// Autorate.
     Auto,
-    /// The floor, fixed: what is never too much.
+    /// Fixed at the floor, which never exceeds the link's rate.
     Floor,
 }
 
 impl Shaping {
-    /// All, in the order of tables.
+    /// All variants, in the order of tables.
     pub const ALL: [Self; 3] = [Self::Best, Self::Auto, Self::Floor];
 
-    /// Its name.
+    /// Returns the name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -50,43 +50,43 @@ impl Shaping {
     }
 }
 
-/// What may be varied.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// The line.
+    /// Capacity of the link over time.
     pub trace: Trace,
-    /// The rate of the shaper.
+    /// Source of the shaper's rate.
     pub shaping: Shaping,
-    /// How long it runs.
+    /// Duration of the run.
     pub lasts: Nanos,
-    /// What all random draws come from.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// What a run has shown.
+/// Results of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What each probe waited beyond the path, and when its answer came.
+    /// Time at which each probe was answered and its delay beyond that of the path.
     pub delays: Vec<(Nanos, Nanos)>,
-    /// The rate of the shaper, whenever it changed.
+    /// Rate of the shaper at each change.
     pub rates: Vec<(Nanos, u64)>,
-    /// The rate of the line, whenever it changed.
+    /// Rate of the link at each change.
     pub line: Vec<(Nanos, u64)>,
-    /// Bytes that arrived in order, with headers.
+    /// Bytes that arrived in order, including headers.
     pub carried: u64,
-    /// Bytes that the line had.
+    /// Capacity of the link in bytes.
     pub capacity: u64,
-    /// Whether every packet is accounted for.
+    /// Error if a packet is not accounted for.
     pub recount: Result<(), Imbalance>,
 }
 
-/// Packets that the modem holds.
+/// Capacity of the modem's queue in packets.
 pub const MODEM: u32 = 1_000;
 const UPLOADS: usize = 4;
 const MTU: u32 = 1_500;
-/// How often the line and the rate may change.
+/// Interval at which the link and the rate may change.
 const STEP: Nanos = Nanos::from_millis(10);
-/// From the server to the sender: the way of acknowledgements and of answers to probes.
+/// Delay from the server to the sender, of acknowledgements and of answers to probes.
 const BACK: Nanos = Nanos::from_millis(20);
 const LIMITS: Limits = Limits { packets: 10_240, bytes: u32::MAX };
 const PROBE: u32 = 20;
@@ -94,7 +94,7 @@ const PROBE: u32 = 20;
 /// Runs the scenario once.
 ///
 /// # Panics
-/// If a trace has rates that no line can have.
+/// If a trace has a rate that is out of range.
 #[must_use]
 pub fn run(setup: &Setup) -> Outcome {
     let rate = |bps| Rate::bits_per_second(bps).expect("a rate that lines have");

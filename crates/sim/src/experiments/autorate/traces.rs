@@ -1,40 +1,42 @@
-//! Lines whose rate changes: made from seeds, in the manner of mobile, satellite and cable lines.
+//! Links whose rate changes, generated from seeds in the manner of mobile, satellite and cable
+//! links.
 //!
-//! They are no recordings. Each has the one trait that makes a fixed rate wrong there.
+//! They are not recordings. Each has one property that makes a fixed rate wrong.
 
 use freeboard::sched_core::Nanos;
 
 use conformance::rng::Streams;
 
-/// A kind of line.
+/// A kind of link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trace {
-    /// Fading: the rate goes up and down by factors within seconds.
+    /// LTE, with fading: the rate changes by factors within seconds.
     Lte,
-    /// A handover every 15 s: nothing for 120 ms, then another rate and another path.
+    /// Starlink: a handover every 15 s stops the link for 120 ms and changes rate and path.
     Starlink,
-    /// A segment that neighbours share: slow drifts, and a few milliseconds of waiting for a grant.
+    /// DOCSIS: a segment shared with neighbours, with slow drifts and a few milliseconds of waiting
+    /// for a grant.
     Docsis,
 }
 
-/// What the line is from an instant on.
+/// State of the link from a time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// From when.
+    /// Start of this state.
     pub at: Nanos,
-    /// Bits per second; 0 for none.
+    /// Rate in bits per second; 0 if stopped.
     pub bps: u64,
-    /// One way, without a queue.
+    /// One-way delay without queueing.
     pub delay: Nanos,
 }
 
 const MS: u64 = 1_000_000;
 
 impl Trace {
-    /// All, in the order of tables.
+    /// All kinds, in the order of tables.
     pub const ALL: [Self; 3] = [Self::Lte, Self::Starlink, Self::Docsis];
 
-    /// Its name.
+    /// Returns the name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -44,7 +46,7 @@ impl Trace {
         }
     }
 
-    /// What it does, in one line.
+    /// Returns a description in one line.
     #[must_use]
     pub const fn about(self) -> &'static str {
         match self {
@@ -56,8 +58,8 @@ impl Trace {
         }
     }
 
-    /// Floor, base and ceiling of the controller in Mbit/s. The ceiling is the best that the line
-    /// has.
+    /// Returns floor, base and ceiling of the controller in Mbit/s. The ceiling is the link's
+    /// maximum rate.
     #[must_use]
     pub const fn megabits(self) -> [u64; 3] {
         match self {
@@ -67,7 +69,7 @@ impl Trace {
         }
     }
 
-    /// The threshold of the controller.
+    /// Returns the threshold of the controller.
     #[must_use]
     pub const fn threshold(self) -> Nanos {
         match self {
@@ -76,8 +78,8 @@ impl Trace {
         }
     }
 
-    /// What must hold: the part of the delay with the best rate fixed that may be left, and what
-    /// must be used.
+    /// Returns the acceptance criteria: the maximum delay relative to that with the maximum rate
+    /// fixed, and the minimum utilization.
     #[must_use]
     pub const fn demands(self) -> (f64, f64) {
         match self {
@@ -87,11 +89,11 @@ impl Trace {
         }
     }
 
-    /// The line for `lasts`, in the order of time, from time zero on.
+    /// Returns the states of the link for `lasts`, in order of time, from time zero on.
     #[must_use]
     pub fn capacities(self, lasts: Nanos, seed: u64) -> Vec<Capacity> {
         let mut draws = Streams::new(seed).stream("capacity");
-        // Between -1 and 1, near 0 most often.
+        // Between -1 and 1, most often near 0.
         let mut bell = move || (draws.unit() + draws.unit() + draws.unit()) / 1.5 - 1.0;
         let mut line = Vec::new();
         match self {
@@ -112,7 +114,7 @@ impl Trace {
                         line.push(Capacity { at: Nanos(at), bps: 0, delay });
                     }
                     let bps = 8e6 + 16e6 * share;
-                    // Slots of a second vary by 5 %.
+                    // The rate of one-second slots varies by 5 %.
                     for slot in 0..15 {
                         let bps = (bps * (1.0 + 0.05 * bell())).clamp(8e6, 24e6) as u64;
                         let begins = if slot == 0 && at > 0 { 120 } else { slot * 1_000 };
@@ -123,7 +125,7 @@ impl Trace {
             Self::Docsis => {
                 let phase = (bell() + 1.0) * 60.0;
                 for at in (0..lasts.0).step_by(100 * MS as usize) {
-                    // A triangle of 60 s there and 60 s back.
+                    // A triangle wave of 60 s up and 60 s down.
                     let turn = (at as f64 / 1e9 + phase) % 120.0;
                     let part = if turn < 60.0 { turn / 60.0 } else { 2.0 - turn / 60.0 };
                     let bps = (12e6 + 16e6 * part) as u64;

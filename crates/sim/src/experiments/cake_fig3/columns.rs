@@ -1,8 +1,8 @@
-//! The five columns of the figure, with what the paper had: CUBIC, and CAKE with COBALT beside
+//! The five columns of the figure, as in the paper: CUBIC, and CAKE with COBALT compared with
 //! FQ-CoDel.
 //!
 //! ```text
-//! a ─▶ A, a ─▶ B, a ─▶ C twice, b ─▶ C, b ─▶ D     10 Mbit/s both ways, 50 ms there and back, the same queue both ways
+//! a ─▶ A, a ─▶ B, a ─▶ C twice, b ─▶ C, b ─▶ D     10 Mbit/s in both directions, round trip 50 ms, equal queues in both directions
 //! ```
 
 use std::thread;
@@ -24,7 +24,7 @@ use crate::tcp::network::{Naming, TcpNetwork, Way};
 use crate::tcp::{Config, Data};
 use conformance::rng::Streams;
 
-/// FQ-CoDel, and CAKE without isolation of hosts, by sources, by destinations and by both.
+/// FQ-CoDel, and CAKE without host isolation, by sources, by destinations and by both.
 const COLUMNS: [Mode; 5] = [
     Mode(None),
     Mode(Some(Isolation::Flows)),
@@ -34,11 +34,11 @@ const COLUMNS: [Mode; 5] = [
 ];
 const WARM_UP: Nanos = Nanos::from_secs(10);
 const MEGABITS: u64 = 10;
-/// One way.
+/// One-way delay.
 const DELAY: Nanos = Nanos::from_millis(25);
-/// The header of an Ethernet frame.
+/// Length of an Ethernet header.
 const HEADER: u32 = 14;
-/// CAKE's memory limit on a line of this rate, and FQ-CoDel's limit in packets.
+/// CAKE's memory limit at this rate, and FQ-CoDel's limit in packets.
 const LIMITS: Limits = Limits { packets: 10_240, bytes: 4 << 20 };
 
 /// All runs of a column.
@@ -64,34 +64,34 @@ impl Measured {
         self.runs.iter().map(|run| shares(run.bytes.map(|bytes| bytes as f64))).collect()
     }
 
-    /// How far the farthest flow is from the rule: the mean of its runs, and in any one.
+    /// Returns the maximum error of a flow: of the mean of its runs, and in any one.
     fn off(&self) -> [f64; 2] {
         let (each, expected) = (self.each(), self.mode.expected());
         let in_a_run = each.iter().map(|&run| worst(run, expected)).fold(0.0, f64::max);
         [worst(means(&each), expected), in_a_run]
     }
 
-    /// Jain's index of the run that was least fair.
+    /// Returns Jain's index of the least fair run.
     fn jain(&self) -> f64 {
         let each = self.runs.iter().filter_map(|run| jain(&run.bytes));
         each.fold(f64::INFINITY, f64::min)
     }
 
-    /// Mbit/s of all flows, the mean of all runs.
+    /// Returns the goodput of all flows in Mbit/s, as the mean of all runs.
     fn goodput(&self) -> f64 {
         let all: u64 = self.runs.iter().flat_map(|run| run.bytes).sum();
         all as f64 * 8e3 / MEASURED.0 as f64 / self.runs.len() as f64
     }
 }
 
-/// How many runs there are.
+/// Returns the number of runs.
 pub(super) fn runs(seeds: u32) -> u64 {
     COLUMNS.len() as u64 * u64::from(seeds)
 }
 
 /// Runs every column.
 pub(super) fn measure(seeds: u32, progress: &Progress) -> Vec<Measured> {
-    // Side by side: no run knows of another.
+    // Runs are independent of each other.
     thread::scope(|scope| {
         let begin = |mode: Mode| {
             scope.spawn(move || {
@@ -144,7 +144,7 @@ fn queue(isolation: Option<Isolation>) -> Box<dyn Bottleneck> {
     }
 }
 
-/// The shares of every column.
+/// Returns the table of shares.
 pub(super) fn table(measured: &[Measured]) -> String {
     let mut table = TextTable::new([
         Column::Left("CUBIC, COBALT"),
@@ -167,7 +167,8 @@ pub(super) fn table(measured: &[Measured]) -> String {
     table.to_string()
 }
 
-/// A sentence for each column, one more where no host is isolated, and one for the books.
+/// Returns a check for each column, one more for the column without host isolation, and one for the
+/// counters.
 pub(super) fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     let mut sentences: Vec<Sentence> = measured
         .iter()

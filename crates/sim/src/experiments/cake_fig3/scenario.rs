@@ -1,23 +1,24 @@
-//! Two hosts share a line to four others: six TCP flows that never end.
+//! Two hosts share a link to four others: six TCP flows without end.
 //!
 //! ```text
-//! a ─▶ A, a ─▶ B, a ─▶ C twice, b ─▶ C, b ─▶ D     10 Mbit/s, 50 ms there and back
+//! a ─▶ A, a ─▶ B, a ─▶ C twice, b ─▶ C, b ─▶ D     10 Mbit/s, round trip 50 ms
 //! ```
 //!
-//! The scenario of CAKE §IV-B: what shares the line, flows, source hosts, destination hosts
-//! or both, is read from their goodputs. Packets are real, and the queue learns of flows and hosts
-//! from their bytes alone. All flows of a host are sockets of one stack.
+//! The scenario of CAKE §IV-B: whether flows, source hosts, destination hosts or both share the
+//! link is visible in their goodputs. Packets are real, and the queue identifies flows and hosts
+//! from their bytes only. All flows of a host are sockets of one stack.
 //!
-//! What the source does not say is assumed:
+//! Not specified by the source and assumed here:
 //!
-//! - The line carries IP packets without framing, both ways at the same rate; acknowledgements wait
-//!   in a FIFO.
-//! - Flows start within a second, and what arrives in the first ten seconds does not count.
-//! - The queue holds 300,000 bytes, nearly five times what the line holds. Windows are no limit.
+//! - The link carries IP packets without framing, in both directions at equal rates;
+//!   acknowledgements wait in a FIFO.
+//! - Flows start within a second, and arrivals in the first ten seconds are not counted.
+//! - The queue holds 300,000 bytes, nearly five times the bandwidth-delay product. Windows do not
+//!   limit the flows.
 //!
-//! A scheduler divides the line among queues that hold packets. A TCP that halves a window of no
-//! more than what the line holds leaves its queue empty for a while, and the other flows take what
-//! it leaves. So the shares speak of TCP as well where [`Drops::CoDel`] keeps queues much shorter
+//! A scheduler divides the link among backlogged queues. A TCP that halves a window no larger than
+//! the bandwidth-delay product leaves its queue empty for a while, and the other flows use the
+//! remainder. So the shares also depend on TCP where [`Drops::CoDel`] keeps queues much shorter
 //! than a round trip, and where several flows share a queue.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
@@ -44,16 +45,16 @@ pub const ENDS: [(u8, u8); FLOWS] = [(0, 0), (0, 1), (0, 2), (0, 2), (1, 2), (1,
 const SOURCES: u8 = 2;
 const DESTINATIONS: u8 = 4;
 
-/// What may be varied.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// What shares the line; `None` is plain deficit round robin over flows, without hosts.
+    /// Isolation mode; `None` is plain deficit round robin over flows, without hosts.
     pub isolation: Option<Isolation>,
-    /// Which packets are dropped. Plain deficit round robin drops from the longest queue alone.
+    /// Drop policy. Plain deficit round robin drops from the longest queue only.
     pub drops: Drops,
-    /// How long what arrives is counted.
+    /// Duration of the measurement.
     pub measured: Nanos,
-    /// What all random draws come from.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
@@ -62,28 +63,28 @@ const RATE: Rate = match Rate::megabits_per_second(10) {
     Ok(rate) => rate,
     Err(_) => Rate::STOPPED,
 };
-/// One way.
+/// One-way delay.
 const DELAY: Nanos = Nanos::from_millis(25);
 const BUFFER_BYTES: u32 = 300_000;
-/// A limit in packets that is never reached before the one in bytes: no packet here is shorter than
+/// The limit in packets is never reached before the limit in bytes: no packet here is shorter than
 /// 40 bytes.
 const LIMITS: Limits = Limits { packets: BUFFER_BYTES / 40, bytes: BUFFER_BYTES };
-/// One more than fit: the arrival that overflows the limit has a buffer too.
+/// One more than the limit: the arrival that exceeds it has a buffer too.
 const BUFFERS: u32 = LIMITS.packets + 1;
 const MTU: u32 = 1_500;
-/// More than line and queue hold together.
+/// More than link and queue hold together.
 const WINDOW: Buffers = Buffers { send: 1 << 19, receive: 1 << 19 };
-/// Flow `n` goes to the `n`-th port from here.
+/// Flow `n` uses the `n`-th port from here.
 const FIRST_PORT: u16 = 8_001;
 
-/// What a run has shown.
+/// Results of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Bytes that reached each flow's receiver in the measured time.
+    /// Bytes that each flow's receiver got during the measurement.
     pub bytes: [u64; FLOWS],
-    /// The packets of the queue under test.
+    /// Packet counters of the queue under test.
     pub books: Books,
-    /// Whether every packet is accounted for.
+    /// Error if a packet is not accounted for.
     pub recount: Result<(), Imbalance>,
 }
 
@@ -102,9 +103,9 @@ impl Application for App {
     }
 }
 
-/// Lets each act; the first instant at which one wants to again.
+/// Calls each application; returns the earliest time at which one must be called again.
 fn earliest(flows: &mut [impl Application], now: Nanos, host: &mut Host) -> Option<Nanos> {
-    // All act, so that none is left out when an earlier one has a wish.
+    // A fold, so that all are called.
     flows
         .iter_mut()
         .fold(None, |first: Option<Nanos>, flow| first.into_iter().chain(flow.act(now, host)).min())
@@ -113,7 +114,7 @@ fn earliest(flows: &mut [impl Application], now: Nanos, host: &mut Host) -> Opti
 /// Runs the scenario once.
 ///
 /// # Errors
-/// Parameters of CoDel that are out of range.
+/// Invalid parameters of CoDel.
 pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     let end = WARM_UP.plus(setup.measured);
     let streams = Streams::new(setup.seed);
@@ -166,7 +167,7 @@ fn add(network: &mut Network<App>, streams: &Streams, side: Side, host: u8, app:
     network.add(side, Host::new(address, seed), app)
 }
 
-/// The numbers of the flows whose ends are so.
+/// Returns the numbers of the flows with matching ends.
 fn flows_where(wanted: impl Fn((u8, u8)) -> bool) -> impl Iterator<Item = usize> {
     ENDS.into_iter().enumerate().filter(move |&(_, ends)| wanted(ends)).map(|(flow, _)| flow)
 }
@@ -175,7 +176,8 @@ const fn port(flow: usize) -> u16 {
     FIRST_PORT + flow as u16
 }
 
-/// A private network (RFC 1918), and TEST-NET-3 of RFC 5737 for the Internet.
+/// Returns addresses of a private network (RFC 1918), and of TEST-NET-3 (RFC 5737) for the
+/// Internet.
 const fn address(side: Side, host: u8) -> Ipv4Addr {
     match side {
         Side::Home => Ipv4Addr::new(192, 168, 1, 1 + host),

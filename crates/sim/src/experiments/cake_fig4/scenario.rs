@@ -1,5 +1,5 @@
-//! Four uploads and four downloads, each of the four with another code point, behind tins both
-//! ways.
+//! Four uploads and four downloads, each of the four with another code point, behind tins in both
+//! directions.
 //!
 //! ```text
 //! uploads BE, BK, CS5, EF   ─▶ tins ─▶ 10 Mbit/s, 25 ms ─▶ server
@@ -20,61 +20,61 @@ use crate::tcp::network::{ConnectionId, Naming, TcpNetwork, Way};
 use crate::tcp::{Config, Data};
 use conformance::rng::Streams;
 
-/// Flows each way.
+/// Number of flows in each direction.
 pub const FLOWS: usize = 4;
-/// Their code points, one for each tin of `diffserv4`, and two of one tin.
+/// Their code points, of three of the four tins of `diffserv4`; CS5 and EF share one.
 pub const MARKS: [(&str, Dscp); FLOWS] =
     [("BE", Dscp::CS0), ("BK", Dscp::CS1), ("CS5", Dscp::CS5), ("EF", Dscp::EF)];
-/// The number of the tin that has what the others leave.
+/// Number of the tin that gets the bandwidth the others leave.
 const BEST_EFFORT_TIN: u8 = 0;
-/// The flows of the tin with priority.
+/// Flows of the tin with priority.
 const VOICE: [usize; 2] = [2, 3];
 
-/// What may be varied.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// The tins of [`SmartQueue`].
+    /// Tin mode of the [`SmartQueue`].
     pub mode: TinMode,
-    /// What sets COBALT.
+    /// RTT setting of COBALT.
     pub rtt: Rtt,
-    /// How long is measured.
+    /// Duration of the measurement.
     pub measured: Nanos,
-    /// What all random draws come from.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// What a run has shown.
+/// Results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Bytes of each upload and of each download that arrived in order.
     pub bytes: [[u64; FLOWS]; 2],
-    /// What EF and CS5 together were sent beyond a quarter of the line, in any span in which best
-    /// effort was backlogged, up and down: the most, in longest packets.
+    /// Maximum bytes, in longest packets, sent by EF and CS5 together beyond a quarter of the link
+    /// in any span in which best effort was backlogged, up and down.
     pub beyond: [f64; 2],
-    /// The part of the time in which the tin of best effort was backlogged, with the
-    /// acknowledgements in it.
+    /// Fraction of time in which the best-effort tin was backlogged, including its
+    /// acknowledgements.
     pub backlogged: [f64; 2],
-    /// Whether every packet is accounted for.
+    /// Error if a packet is not accounted for.
     pub recount: Result<(), Imbalance>,
 }
 
-/// What is sent before this instant does not count.
+/// Start of the measurement.
 pub const WARM_UP: Nanos = Nanos::from_secs(10);
-/// Megabits per second of the line.
+/// Rate of the link in Mbit/s.
 pub const MEGABITS: u32 = 10;
-/// There and back, without what is queued.
+/// Round-trip time without queueing.
 pub const ROUND_TRIP: Nanos = Nanos::from_millis(50);
-/// With what a packet is booked, and what it has on the line: the header of an Ethernet frame.
+/// Header bytes of a packet in the counters and on the link: an Ethernet header.
 const HEADER: u32 = 14;
 const LONGEST: u32 = Data::LEN + HEADER;
-/// CAKE's memory limit on a line of this rate, and as many packets as fit.
+/// CAKE's memory limit at this rate, and as many packets as fit.
 pub const LIMITS: Limits = Limits { packets: 10_240, bytes: 4 << 20 };
-/// How often the queues are looked at: less than a packet lasts.
+/// Interval at which the queues are examined: less than the transmission time of a packet.
 const LOOK: Nanos = Nanos::from_millis(1);
 
-/// How far what left is beyond a rate, in any span since the last [`Beyond::pause`].
+/// Maximum bytes sent beyond a rate, in any span since the last [`Beyond::pause`].
 struct Beyond {
-    /// Bytes a nanosecond.
+    /// Bytes per nanosecond.
     rate: f64,
     least: f64,
     most: f64,
@@ -153,7 +153,7 @@ fn queue(setup: &Setup) -> Box<dyn Bottleneck> {
     Box::new(builder.descriptors().expect("settings in range"))
 }
 
-/// Bytes that EF and CS5 were sent on a direction, data and acknowledgements.
+/// Returns the bytes of EF and CS5 sent in a direction, data and acknowledgements.
 fn voice_bytes(network: &TcpNetwork, connections: &[[ConnectionId; FLOWS]; 2], way: Way) -> u64 {
     let ids = connections.iter().flat_map(|ids| VOICE.map(|flow| ids[flow]));
     ids.map(|id| network.left(id, way)).sum()

@@ -1,11 +1,11 @@
-//! A flow of fixed rate with the code point EF, and 32 uploads that begin after five seconds.
+//! A constant-rate flow with the code point EF, and 32 uploads that begin after five seconds.
 //!
 //! ```text
 //! 32 uploads, 2 Mbit/s EF ─▶ queue ─▶ 10 Mbit/s, 25 ms ─▶ server
 //! client                  ◀─ queue ◀─ 10 Mbit/s, 25 ms ◀─ acknowledgements
 //! ```
 //!
-//! The flow of fixed rate has 1,400 bytes in each packet and takes no feedback. Uploads begin
+//! The constant-rate flow has 1,400 bytes in each packet and receives no feedback. Uploads begin
 //! within a tenth of a second.
 
 use core::fmt;
@@ -26,7 +26,7 @@ use crate::tcp::network::{Naming, TcpNetwork, Way};
 use crate::tcp::{Config, Data};
 use conformance::rng::Streams;
 
-/// What stands in front of the line, both ways.
+/// Queue in front of the link, in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queueing {
     /// A queue for each flow, sparse flows first, with `CoDel` in each.
@@ -35,7 +35,7 @@ pub enum Queueing {
     SmartCoDel,
     /// [`freeboard::SmartQueue`] with COBALT in each queue, whose BLUE never drops.
     SmartWithoutBlue,
-    /// [`freeboard::SmartQueue`] with the tins of a mode, and with COBALT.
+    /// [`freeboard::SmartQueue`] with this tin mode and COBALT.
     Smart(TinMode),
 }
 
@@ -50,54 +50,54 @@ impl fmt::Display for Queueing {
     }
 }
 
-/// What may be varied.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// The queue under test.
+    /// Queue under test.
     pub queueing: Queueing,
-    /// How long all of it lasts.
+    /// Duration of the run.
     pub lasts: Nanos,
-    /// What all random draws come from.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// What a run has shown.
+/// Results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// What each packet of the flow waited, its own bits and the propagation left out, by the
-    /// [`STEP`] in which it arrived.
+    /// Queueing delay of each packet of the flow, without its transmission time and the propagation
+    /// delay, by the [`STEP`] in which it arrived.
     pub added: Vec<Vec<Nanos>>,
-    /// The part of its packets that were lost.
+    /// Fraction of its packets that were lost.
     pub lost: f64,
     /// Bytes of the uploads that arrived in order.
     pub bytes: u64,
-    /// Whether every packet is accounted for.
+    /// Error if a packet is not accounted for.
     pub recount: Result<(), Imbalance>,
 }
 
-/// Uploads.
+/// Number of uploads.
 pub const UPLOADS: u16 = 32;
-/// When they begin.
+/// Start of the uploads.
 pub const BEGIN: Nanos = Nanos::from_secs(5);
-/// How long what arrives is put together.
+/// Interval over which arrivals are grouped.
 pub const STEP: Nanos = Nanos::from_millis(100);
-/// Megabits per second of the line.
+/// Rate of the link in Mbit/s.
 pub const MEGABITS: u32 = 10;
-/// There and back, without what is queued.
+/// Round-trip time without queueing.
 pub const ROUND_TRIP: Nanos = Nanos::from_millis(50);
-/// With what a packet is booked, and what it has on the line: the header of an Ethernet frame.
+/// Header bytes of a packet in the counters and on the link: an Ethernet header.
 const HEADER: u32 = 14;
 const LONGEST: u32 = Data::LEN + HEADER;
-/// Payload of a packet of the flow, of UDP.
+/// UDP payload of a packet of the flow.
 const PAYLOAD: u32 = 1_400;
 const FIXED_RATE: NonZeroU64 = NonZeroU64::new(2_000_000).unwrap();
-/// CAKE's memory limit on a line of this rate, and FQ-CoDel's limit in packets.
+/// CAKE's memory limit at this rate, and FQ-CoDel's limit in packets.
 const LIMITS: Limits = Limits { packets: 10_240, bytes: 4 << 20 };
 
 /// Runs the scenario once.
 ///
 /// # Errors
-/// [`ConfigError`] if the queue cannot be made so.
+/// [`ConfigError`] if the queue cannot be built.
 pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     let streams = Streams::new(setup.seed);
     let rate = Rate::megabits_per_second(MEGABITS.into()).expect("a rate that lines have");
@@ -120,7 +120,7 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     let source = Cbr::at_rate(Nanos(streams.stream("phase").below(5_000_000)), FIXED_RATE, PAYLOAD);
     let fixed = network.add_source(Way::Up, [1, 1], source);
     network.mark_source(fixed, Dscp::EF);
-    // What a packet takes on an idle line.
+    // Delay of a packet on an idle link.
     let alone = Nanos(ROUND_TRIP.0 / 2).plus(rate.time_of(PAYLOAD + 28 + HEADER));
     let (mut now, mut added) = (Nanos::ZERO, Vec::new());
     let mut seen = 0;

@@ -1,4 +1,4 @@
-//! All runs of the scenario with one queue and one mode of the filter.
+//! Runs of the scenario with one queue and one filter mode.
 
 use std::thread;
 
@@ -16,8 +16,8 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// Runs each of `queues` in each mode of the filter, with an uplink in kbit/s and the seeds 1
-    /// to `seeds`.
+    /// Runs each of `queues` in each filter mode, with an uplink in kbit/s and the seeds 1 to
+    /// `seeds`.
     pub(crate) fn all(
         queues: &[(Queueing, Probe)],
         uplink: u64,
@@ -32,7 +32,7 @@ impl Measured {
         };
         let variants =
             queues.iter().flat_map(|&queue| AckFilter::ALL.iter().map(move |&of| (queue, of)));
-        // Side by side: no run knows of another.
+        // Runs are independent of each other.
         thread::scope(|scope| {
             let begin = |(queue, filter)| {
                 scope.spawn(move || {
@@ -50,33 +50,33 @@ impl Measured {
         mean(&self.outcomes.iter().map(value).collect::<Vec<_>>()).expect("there are runs")
     }
 
-    /// Returns Mbit/s of the downloads.
+    /// Returns the goodput of the downloads in Mbit/s.
     pub(crate) fn down(&self) -> f64 {
         self.mean(|outcome| megabits(outcome.bytes[1]))
     }
 
-    /// Returns Mbit/s of the uploads.
+    /// Returns the goodput of the uploads in Mbit/s.
     pub(crate) fn up(&self) -> f64 {
         self.mean(|outcome| megabits(outcome.bytes[0]))
     }
 
-    /// Returns what a probe waits up and down, mean, in milliseconds.
+    /// Returns the mean queueing delay of a probe up and down, in milliseconds.
     pub(crate) fn waits(&self) -> [f64; 2] {
         [0, 1].map(|way| self.mean(|outcome| outcome.added[way].0 as f64 / 1e6))
     }
 
-    /// Returns what a probe waits both ways, mean, in milliseconds.
+    /// Returns the mean queueing delay of a probe in both directions together, in milliseconds.
     pub(crate) fn latency(&self) -> f64 {
         self.waits().iter().sum()
     }
 
-    /// Returns what is counted since the start, a second.
+    /// Returns an event count since the start as a rate per second.
     pub(crate) fn per_second(&self, count: impl Fn(&Outcome) -> u64) -> f64 {
         self.mean(|outcome| count(outcome) as f64 / (outcome.lasted.0 as f64 / 1e9))
     }
 }
 
-/// Mbit/s of so many bytes in a run.
+/// Converts bytes of a run to Mbit/s.
 pub(crate) fn megabits(bytes: u64) -> f64 {
     bytes as f64 * 8.0 / (MEASURED.0 as f64 / 1_000.0)
 }

@@ -1,17 +1,17 @@
-//! Four uploads and four downloads on a link that is thirty times slower upwards, or sixty, behind
-//! the assembled queue and behind CAKE as it is published.
+//! Four uploads and four downloads on a link whose uplink is thirty or sixty times slower, behind
+//! the assembled queue and behind CAKE as published.
 //!
 //! ```text
 //! uploads, probe  ─▶ SmartQueue, filter ─▶  1 Mbit/s, 25 ms ─▶ server         or 0.5 Mbit/s
 //!         client  ◀─ SmartQueue         ◀─ 30 Mbit/s, 25 ms ◀─ downloads, probe
 //! ```
 //!
-//! The paper does not say what its measurement flow sent. Its tool, Flent, sends a ping each 200 ms
-//! unless told otherwise; the runs of Linux have a probe like a call, which takes 7 % of the
-//! uplink. Both are run.
+//! The paper does not describe its measurement flow. Its tool, Flent, sends a ping each 200 ms by
+//! default; the runs of Linux have a probe like a call, which takes 7 % of the uplink. Both are
+//! run.
 //!
-//! The paper does not say which code points its flows had. Flent's test RRUL has as many flows,
-//! with four code points, so the scenario is run without marks and with those of RRUL.
+//! The paper does not state the code points of its flows. Flent's test RRUL has as many flows, with
+//! four code points, so the scenario is run without marks and with those of RRUL.
 
 use freeboard::sched_core::{DropReason, Ecn, Imbalance, Limits, Nanos};
 use freeboard::shaper::{Overhead, Rate, Shaper};
@@ -27,19 +27,19 @@ use crate::tcp::congestion::Cubic;
 use crate::tcp::network::{Naming, TcpNetwork, Way};
 use conformance::rng::Streams;
 
-/// What stands before the line, both ways, and which CUBIC sends.
+/// Queue in front of the link, in both directions, and variant of CUBIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queueing {
     /// The assembled queue with this AQM; CUBIC of RFC 9438.
     Smart(AqmKind),
-    /// The same in CAKE's default mode `diffserv3`. The flows have the [marks of RRUL](MARKS), on
-    /// acknowledgements too; the probe has none.
+    /// The assembled queue with this AQM in CAKE's default mode `diffserv3`; CUBIC of RFC 9438. The
+    /// flows have the [marks of RRUL](MARKS), also on acknowledgements; the probe has none.
     Marked(AqmKind),
-    /// [CAKE as it is published](FlowLists), and CUBIC of RFC 8312, as kernels of its time had it.
+    /// [CAKE as published](FlowLists), and CUBIC of RFC 8312, as in kernels of its time.
     Published,
 }
 
-/// What measures the latency, each way.
+/// Traffic that measures the latency in each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// 160 bytes every 20 ms, headers included, as in the runs of Linux.
@@ -61,7 +61,7 @@ impl Probe {
         }
     }
 
-    /// Payload of UDP, and how often it is sent.
+    /// Returns the UDP payload and the sending interval.
     const fn sends(self) -> (u32, Nanos) {
         match self {
             Self::Call => (132, Nanos::from_millis(20)),
@@ -71,29 +71,31 @@ impl Probe {
     }
 }
 
-/// What may be varied.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// The queue.
+    /// Queue under test.
     pub queueing: Queueing,
-    /// What measures.
+    /// Measurement traffic.
     pub probe: Probe,
     /// Rate of the uplink, in kbit/s.
     pub uplink: u64,
-    /// The filter of the uplink.
+    /// ACK filter of the uplink.
     pub filter: AckFilter,
-    /// What all random draws come from.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// What a run has shown.
+/// Results of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Bytes of all uploads and of all downloads that arrived in order.
     pub bytes: [u64; 2],
-    /// What a probe waited up and down, mean, its own bits and the propagation left out.
+    /// Mean queueing delay of a probe up and down, without its transmission time and the
+    /// propagation delay.
     pub added: [Nanos; 2],
-    /// The wait of each packet of the probe up, its own bits and the propagation left out.
+    /// Queueing delay of each packet of the upload probe, without its transmission time and the
+    /// propagation delay.
     pub waits: Delays,
     /// Retransmission timeouts of all downloads since the start.
     pub timeouts: u64,
@@ -101,26 +103,26 @@ pub struct Outcome {
     pub acks: u64,
     /// Acknowledgements that the filter dropped since the start.
     pub filtered: u64,
-    /// Packets of the uplink that the AQM dropped since the start.
+    /// Packets of the uplink dropped by the AQM since the start.
     pub judged: u64,
     /// Time since the start.
     pub lasted: Nanos,
-    /// Whether every packet is accounted for.
+    /// Error if a packet is not accounted for.
     pub recount: Result<(), Imbalance>,
 }
 
-/// How long each run is measured.
+/// Duration of the measurement.
 pub(crate) const MEASURED: Nanos = Nanos::from_secs(60);
-/// What is sent before this instant does not count.
+/// Start of the measurement.
 const WARM_UP: Nanos = Nanos::from_secs(10);
-/// Kilobits per second of the downlink.
+/// Rate of the downlink in kbit/s.
 const DOWNLINK: u64 = 30_000;
-/// There and back, without what is queued.
+/// Round-trip time without queueing.
 const ROUND_TRIP: Nanos = Nanos::from_millis(50);
-/// The longest packet, in bytes.
+/// Longest packet, in bytes.
 const MTU: u32 = 1_500;
-/// With what a packet is booked, and what it has on the line: the header of an Ethernet frame, as
-/// in Linux. A share of the line counts it, which is a fifth of an acknowledgement.
+/// Header bytes of a packet in the counters and on the link: an Ethernet header, as in Linux. It
+/// counts in shares of the link, where it is a fifth of an acknowledgement.
 const HEADER: u32 = 14;
 const LIMITS: Limits = Limits { packets: 4_096, bytes: 4 << 20 };
 
@@ -208,7 +210,8 @@ pub fn run(setup: &Setup) -> Outcome {
         added,
         waits,
         timeouts: connections[1].iter().map(|&id| network.sender(id).events().timeouts).sum(),
-        // What left is data, probes or acknowledgements; data that was dropped or waits is little.
+        // Departures are data, probes or acknowledgements; data that was dropped or is queued is
+        // negligible.
         acks: up.books().left.saturating_sub(data + datagrams),
         filtered: counters.dropped_for(DropReason::Filtered).packets,
         judged: counters.dropped_for(DropReason::Aqm).packets,

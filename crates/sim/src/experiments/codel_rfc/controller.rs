@@ -1,4 +1,4 @@
-//! PIE: the probability of a constant delay, and what becomes of traffic.
+//! PIE: drop probability at constant delay, and its effect on traffic.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use freeboard::sched_core::{
 use super::{Line, MS, Source};
 use crate::plot::{Column, TextTable, fixed};
 
-/// The probability after each update of a queue whose delay is 50 ms.
+/// Probability after each update for a queue whose delay is 50 ms.
 const AT_50_MS: [f64; 12] = [
     0.000032654,
     0.000066833,
@@ -25,10 +25,10 @@ const AT_50_MS: [f64; 12] = [
     0.001604919,
     0.002151794,
 ];
-/// The same with 300 ms, and 0.04 more in each update after these.
+/// Probability for 300 ms, and 0.04 more in each update after these.
 const AT_300_MS: [f64; 4] = [0.020201, 0.058013, 0.095826, 0.133638];
 
-/// The library shows a probability in steps of 2^-32.
+/// Resolution of the library's probability.
 const STEP: f64 = 1.0 / 4_294_967_296.0;
 
 fn as_float(probability: Probability) -> f64 {
@@ -45,14 +45,14 @@ const fn head(now: u64, delay: u64) -> Head {
     Head { now, sojourn, bytes_behind: 1 << 20, packets: 1 << 10, ecn: Ecn::NotEct }
 }
 
-/// PIE by the defaults of the RFC, with a queue that is not empty from 0 on.
+/// Creates PIE with the defaults of the RFC, for a queue that is not empty from 0 on.
 fn begun(seed: u64) -> Pie<[PieState; 1]> {
     let mut aqm = Pie::new([PieState::EMPTY], PieParams::default(), seed).expect("in range");
     assert_eq!(aqm.admit(FlowId(0), offer(0, 0), Look::Close), Admission::Accept);
     aqm
 }
 
-/// The probability after each update while the delay is `delay`.
+/// Returns the probability after each update while the delay is `delay`.
 fn updates(delay: u64, count: u64) -> Vec<f64> {
     let mut aqm = begun(1);
     let mut all = Vec::new();
@@ -63,7 +63,7 @@ fn updates(delay: u64, count: u64) -> Vec<f64> {
     all.split_off(1)
 }
 
-/// The twelve probabilities of a delay of 300 ms.
+/// Returns the twelve probabilities for a delay of 300 ms.
 fn at_300_ms() -> [f64; 12] {
     core::array::from_fn(|at| {
         let more = at.saturating_sub(AT_300_MS.len() - 1) as f64;
@@ -71,7 +71,7 @@ fn at_300_ms() -> [f64; 12] {
     })
 }
 
-/// The two series, as printed and as they are.
+/// Returns the table of both series, as published and as calculated.
 pub(super) fn table() -> String {
     let mut table = TextTable::new([
         Column::Right("update"),
@@ -93,7 +93,7 @@ pub(super) fn table() -> String {
     table.to_string()
 }
 
-/// The two series of constant delays, and the distances.
+/// Returns the lines for both series of constant delays, and for the spacing.
 pub(super) fn series() -> Vec<Line> {
     let line = |what: &str, delay: u64, printed: [f64; 12], decimals: usize| {
         let ours = updates(delay, printed.len() as u64);
@@ -112,7 +112,7 @@ pub(super) fn series() -> Vec<Line> {
     ]
 }
 
-/// Distances of the arrivals that are told while the probability stands still.
+/// Spacing of the marked or dropped arrivals while the probability is constant.
 fn spacing() -> Line {
     let mut aqm = begun(2);
     let mut now = 0;
@@ -140,19 +140,19 @@ fn spacing() -> Line {
     Line::judged(Source::Rfc8033, what, &expected, format!("{least} to {most}"), holds)
 }
 
-/// What became of 400 packets of 1,000 bytes, one each 10 ms.
+/// Results for 400 packets of 1,000 bytes, one each 10 ms.
 #[derive(Clone, Copy, Debug, Default)]
 struct Outcome {
     marked: u64,
     refused: u64,
     forced: u64,
-    /// The largest rise of the probability from above 10 % on.
+    /// Largest increase of the probability above 10 %.
     step: f64,
-    /// The least probability at which an arrival was turned away.
+    /// Minimum probability at which an arrival was rejected.
     refused_at: f64,
 }
 
-/// One packet leaves each `out` ms.
+/// Runs the traffic; one packet leaves each `out` ms.
 fn run(params: PieParams, out: u64, ecn: Ecn, seed: u64) -> Outcome {
     let mut scheduler = Drr::new([DrrFlow::EMPTY], 10_000).expect("in range");
     scheduler.add_all(10_000).expect("in range");
@@ -194,7 +194,7 @@ fn params(target: u64, period: u64) -> PieParams {
     PieParams::new(Nanos::from_millis(target)).with_period(Nanos::from_millis(period))
 }
 
-/// Sums over the seeds of what ns-3's tests of PIE look at.
+/// Returns lines for the sums over the seeds of the values that ns-3's PIE tests examine.
 pub(super) fn traffic(seeds: u32) -> Vec<Line> {
     let sum = |params: PieParams, out: u64, ecn: Ecn| {
         let each = (1..=u64::from(seeds)).map(|seed| run(params, out, ecn, seed));

@@ -1,4 +1,4 @@
-//! RED: its average after a burst, and the distances of its signals.
+//! RED: its average after a burst, and the spacing of its congestion signals.
 
 use freeboard::sched_core::{
     Admission, Aqm, Backlog, FlowId, Look, Nanos, Offer, Packet, Probability, Red, RedParams,
@@ -8,7 +8,7 @@ use freeboard::sched_core::{
 use super::{Line, Source};
 use crate::plot::fixed;
 
-/// Packets of a burst into an empty queue.
+/// Number of packets in a burst into an empty queue.
 const BURST: u32 = 50;
 /// Bytes of a packet.
 const LEN: u32 = 1_000;
@@ -18,7 +18,8 @@ fn offer(packets: u32, bytes: u32) -> Offer {
     Offer { now: Nanos(0), packet: Packet::new(0, LEN), held }
 }
 
-/// The average, in packets, after a burst of [`BURST`] packets, with a weight of one of `2^weight`.
+/// Returns the average, in packets, after a burst of [`BURST`] packets, with a weight of
+/// 1/`2^weight`.
 fn after_a_burst(weight: u32) -> f64 {
     let params = RedParams::new(1 << 20, 1 << 21).with_weight(weight);
     let mut red = Red::new([RedState::EMPTY], params, 1).expect("in range");
@@ -29,7 +30,7 @@ fn after_a_burst(weight: u32) -> f64 {
     f64::from(red.average(FlowId(0))) / f64::from(LEN)
 }
 
-/// The published sum: `L + 1 + ((1 − w)^(L + 1) − 1)/w`.
+/// Returns the published sum: `L + 1 + ((1 − w)^(L + 1) − 1)/w`.
 fn formula(weight: u32) -> f64 {
     let (l, w) = (f64::from(BURST), libm::pow(0.5, f64::from(weight)));
     l + 1.0 + (libm::pow(1.0 - w, l + 1.0) - 1.0) / w
@@ -43,8 +44,7 @@ pub(super) fn lines() -> Vec<Line> {
         let holds = (ours - exact).abs() <= 0.005;
         lines.push(Line::judged(Source::Red, what, &fixed(exact, 2), fixed(ours, 2), holds));
     }
-    // The average stays where it is, in the middle between the thresholds: half of the largest
-    // probability.
+    // The average stays in the middle between the thresholds: half of the maximum probability.
     let params = RedParams::new(10_000, 30_000)
         .with_weight(1)
         .with_max_probability(Probability::ratio(1, 50).expect("a probability"));
@@ -57,7 +57,7 @@ pub(super) fn lines() -> Vec<Line> {
             distance = 0;
         }
     }
-    // The first distances are those of an average that still rises.
+    // During the first distances the average is still rising.
     let steady = distances.get(10..).unwrap_or_default();
     let (least, most) = (steady.iter().min().copied(), steady.iter().max().copied());
     let sum: u64 = steady.iter().copied().map(u64::from).sum();

@@ -1,4 +1,4 @@
-//! The control law, as CoDel and COBALT signal by it.
+//! Control law of CoDel and COBALT.
 
 use freeboard::sched_core::{
     Aqm, CoDel, CoDelParams, CoDelState, Cobalt, CobaltParams, CobaltState, Ecn, FlowId, Head,
@@ -8,26 +8,25 @@ use freeboard::sched_core::{
 use super::{Line, MS, Source};
 use crate::plot::{Column, TextTable, fixed, percent};
 
-/// When the signals of a standing queue come, in ms after the first of them: the sums of `100 ms /
-/// √n`.
+/// Times of the signals of a standing queue, in ms after the first: the sums of `100 ms / √n`.
 const INSTANTS: [f64; 12] = [
     0.0, 100.0, 170.711, 228.446, 278.446, 323.167, 363.992, 401.788, 437.144, 470.477, 502.1,
     532.251,
 ];
 
-/// How far `interval / √n` may be from the exact value.
+/// Maximum relative error of `interval / √n`.
 const NEAR: f64 = 0.005;
-/// The largest `n` that is looked at.
+/// Largest `n` examined.
 const MOST: u32 = 65_535;
 
-/// A packet of a long queue, above any target here.
+/// A packet of a long queue, with a sojourn time above any target here.
 const fn standing(now: u64) -> Head {
     let sojourn = Nanos(1 << 33);
     let (bytes_behind, packets) = (1 << 20, 1 << 10);
     Head { now: Nanos(now), sojourn, bytes_behind, packets, ecn: Ecn::NotEct }
 }
 
-/// The first instant from `from` on at which the packet about to leave is signalled.
+/// Returns the first time from `from` on at which the departing packet is signalled.
 fn next_signal(aqm: &impl Aqm, from: u64) -> u64 {
     let signals = |at| aqm.foresee(FlowId(0))(standing(at)) == Verdict::Signal;
     let mut step = 1 << 10;
@@ -46,7 +45,8 @@ fn next_signal(aqm: &impl Aqm, from: u64) -> u64 {
     high
 }
 
-/// Instants of a queue that stands from 0 on: 0, and those of the first `count` signals.
+/// Returns the times for a standing queue that starts at 0: 0, and those of the first `count`
+/// signals.
 fn instants(mut aqm: impl Aqm, count: u32) -> Vec<u64> {
     let flow = FlowId(0);
     assert_eq!(
@@ -73,8 +73,8 @@ fn cobalt(interval: u64) -> Cobalt<[CobaltState; 1]> {
     Cobalt::new([CobaltState::EMPTY], params, 1).expect("in range")
 }
 
-/// The largest distance from the exact spacing, as a part of it: the n-th distance of `instants` is
-/// that of `n`.
+/// Returns the maximum relative error of the spacing: the n-th distance of `instants` belongs to
+/// `n`.
 fn error(instants: &[u64], interval: u64) -> f64 {
     let distances = (1_u32..).zip(instants.windows(2));
     let off = distances.map(|(n, pair)| {
@@ -84,22 +84,22 @@ fn error(instants: &[u64], interval: u64) -> f64 {
     off.fold(0.0, f64::max)
 }
 
-/// The largest distance of `instants` from those of the table, in ns.
+/// Returns the maximum difference of `instants` from those of the table, in ns.
 fn off_the_table(instants: &[u64]) -> f64 {
     let pairs = instants.iter().zip(INSTANTS);
     let off = pairs.map(|(&at, table)| ((at - instants[0]) as f64 - table * 1e6).abs());
     off.fold(0.0, f64::max)
 }
 
-/// CoDel's instants from its first signal on, and COBALT's from the instant at which the queue
-/// stands: the signals that the table is about. A signal of CoDel begins its schedule, one interval
-/// after the queue began to stand.
+/// Returns CoDel's times from its first signal on, and COBALT's from the start of the standing
+/// queue: the signals that the table describes. CoDel's schedule begins with its first signal, one
+/// interval after the start of the standing queue.
 fn both() -> [Vec<u64>; 2] {
     let interval = 100 * MS;
     [instants(codel(interval), 12).split_off(1), instants(cobalt(interval), 11)]
 }
 
-/// The instants, as printed and as they are.
+/// Returns the table of times, as published and as calculated.
 pub(super) fn table() -> String {
     let mut table = TextTable::new([
         Column::Right("signal"),
@@ -121,7 +121,7 @@ pub(super) fn lines() -> Vec<Line> {
         ["CoDel: 12 signals, after the first", "COBALT: 11 signals, after the queue stands"];
     for (what, instants) in whats.into_iter().zip(both()) {
         let off = off_the_table(&instants);
-        // The table is rounded to a microsecond, an instant to a nanosecond.
+        // The table is rounded to a microsecond, a time to a nanosecond.
         let holds = instants.len() == INSTANTS.len() && off <= 501.0;
         let ours = format!("within {} µs", fixed(off / 1e3, 1));
         lines.push(Line::judged(Source::Rfc8289, what, "within 0.5 µs", ours, holds));

@@ -1,4 +1,4 @@
-//! What the tests of ns-3 expect of CoDel, COBALT, BLUE and fair queues over them.
+//! Expectations of ns-3's tests for CoDel, COBALT, BLUE and fair queues over them.
 
 use freeboard::sched_core::{
     Aqm, Blue, BlueParams, BlueState, CeThreshold, CoDel, CoDelParams, CoDelState, Cobalt,
@@ -10,7 +10,7 @@ use freeboard::sched_core::{
 use super::{Line, MS, Source};
 use crate::discipline::{ByNumber, QUEUES, by_hash, by_number, drr};
 
-/// Queues under DRR, with one packet of 1,514 bytes a turn.
+/// Queues with DRR and a quantum of 1,514 bytes.
 type Queues<A> = ByNumber<Drr<Vec<DrrFlow>>, A, OwnVictim>;
 
 fn queues<A: Aqm>(flows: usize, aqm: A, limits: Limits) -> Queues<A> {
@@ -24,7 +24,7 @@ fn codel(flows: usize) -> CoDel<Vec<CoDelState>> {
 
 fn cobalt(flows: usize) -> Cobalt<Vec<CobaltState>> {
     let states = vec![CobaltState::EMPTY; flows];
-    // The packets of these tests are short, and ns-3 tells a queue of two of them.
+    // The packets of these tests are short, and ns-3 also signals to a queue of two of them.
     Cobalt::new(states, CobaltParams::INTERNET.with_mtu(0), 1).expect("in range")
 }
 
@@ -32,7 +32,8 @@ fn threshold<A>(aqm: A, ms: u64) -> CeThreshold<A> {
     CeThreshold::new(aqm, Nanos(ms * MS)).expect("in range")
 }
 
-/// Offers `count` packets of `len` bytes at time 0; returns how many found no room.
+/// Offers `count` packets of `len` bytes at time 0; returns how many were rejected because the
+/// queue was full.
 fn fill<A: Aqm>(line: &mut Queues<A>, flow: u32, count: u32, len: u32, ecn: Ecn) -> u32 {
     let offer = |number: &u32| {
         let packet = Packet { handle: flow * 20 + number, len, ecn };
@@ -42,14 +43,14 @@ fn fill<A: Aqm>(line: &mut Queues<A>, flow: u32, count: u32, len: u32, ecn: Ecn)
     (0..count).filter(offer).count() as u32
 }
 
-/// One dequeue: whether the packet has a mark, and how many were dropped.
+/// Dequeues once; returns whether the packet is marked, and how many were dropped.
 fn take<A: Aqm>(line: &mut Queues<A>, at: u64) -> (bool, u32) {
     let mut dropped = 0;
     let packet = line.dequeue(Nanos(at), &mut |_: Packet, _: DropReason| dropped += 1);
     (packet.is_some_and(|packet| packet.ecn == Ecn::Ce), dropped)
 }
 
-/// CoDel in one queue.
+/// Returns the lines for CoDel in one queue.
 fn one_queue() -> Vec<Line> {
     let mut calm = queues(1, codel(1), Limits::NONE);
     fill(&mut calm, 0, 6, 1_000, Ecn::NotEct);
@@ -68,8 +69,8 @@ fn one_queue() -> Vec<Line> {
 
     let mut marking = queues(1, codel(1), Limits::NONE);
     fill(&mut marking, 0, 20, 1_000, Ecn::Ect0);
-    // Above the target; after two intervals; before the next instant of the schedule, twice; at
-    // that instant.
+    // Above the target; after two intervals; twice before the next time of the schedule; at that
+    // time.
     let instants = [10, 210, 250, 309, 310].map(|ms| ms * MS);
     let marks = instants.map(|at| u32::from(take(&mut marking, at).0).to_string()).join(" ");
 
@@ -96,8 +97,8 @@ fn one_queue() -> Vec<Line> {
     ]
 }
 
-/// Five flows of 20 packets of 120 bytes, and 60 dequeues `each` ns apart. Of each flow, marks and
-/// drops.
+/// Runs five flows of 20 packets of 120 bytes, and 60 dequeues `each` ns apart. Returns marks and
+/// drops of each flow.
 fn five_flows<A: Aqm>(aqm: A, each: u64, codepoints: [Ecn; 5]) -> [[u32; 2]; 5] {
     let mut line = queues(5, aqm, Limits::NONE);
     for (flow, ecn) in (0..).zip(codepoints) {
@@ -129,7 +130,7 @@ fn of_the_others(told: [[u32; 2]; 5]) -> String {
     format!("{} {} drops, {} marks", told[3][1], told[4][1], told[3][0] + told[4][0])
 }
 
-/// Fair queues over CoDel and COBALT.
+/// Returns the lines for fair queues over CoDel and COBALT.
 fn fair_queues() -> Vec<Line> {
     let same = |what: &str, expected: &str, ours| Line::same(Source::Ns3, what, expected, ours);
     let (by_codel, by_cobalt) =
@@ -184,7 +185,7 @@ fn fair_queues() -> Vec<Line> {
     ]
 }
 
-/// A quantum below the longest packet is refused.
+/// A quantum below the longest packet is rejected.
 fn deficits() -> Line {
     let mut scheduler = Drr::new([DrrFlow::EMPTY; 2], 120).expect("in range");
     let ours = match scheduler.add_all(90) {
@@ -201,7 +202,7 @@ fn deficits() -> Line {
     )
 }
 
-/// A limit of four packets: flow A holds three and flow B one when a fifth packet comes.
+/// With a limit of four packets, flow A holds three and flow B one when a fifth packet arrives.
 fn fattest() -> Line {
     let policy = LongestQueueDrop::new([LongestFlow::EMPTY; 2]);
     let mut line = queues(2, NoAqm, Limits::packets(4)).with_drop_policy(policy);
@@ -220,7 +221,7 @@ fn fattest() -> Line {
     )
 }
 
-/// Flows of one set of eight ways.
+/// Flows in one set of eight ways.
 fn probing() -> Line {
     let (drr, room) = (drr(QUEUES, 1_514).expect("in range"), vec![Descriptor::EMPTY; 16]);
     let mut line = by_hash(drr, OwnVictim, NoAqm, room, Limits::NONE);
@@ -231,8 +232,8 @@ fn probing() -> Line {
             .expect("there is room");
         handle += 1;
     };
-    // Eight flows of the set of queue 0, all with that queue as their own way; then a ninth, and
-    // one of the next set.
+    // Eight flows in the set of queue 0, all with that queue as their preferred way; then a ninth,
+    // and one in the next set.
     for flow in [0, 0, 1, 1, 2, 3, 4, 4, 5, 6, 7] {
         offer(1_024 * flow);
     }
@@ -248,7 +249,7 @@ fn probing() -> Line {
     )
 }
 
-/// COBALT and BLUE in one queue.
+/// Returns the lines for COBALT and BLUE in one queue.
 fn blue() -> Vec<Line> {
     let params = BlueParams::DEFAULT
         .with_freeze(Nanos::from_millis(5))

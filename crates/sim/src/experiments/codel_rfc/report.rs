@@ -1,4 +1,4 @@
-//! The table, the reasons, and a sentence for each source.
+//! Table, reasons, and a check for each source.
 
 use super::{Line, Source, Verdict, controller, law};
 use crate::experiments::{Report, Sentence};
@@ -22,7 +22,7 @@ reference 20 ms, an update each 30 ms, out each 14 ms unless said, sums over {se
     )
 }
 
-/// The number of a line's reason, from 1 on.
+/// Returns the number of a line's reason, from 1 on.
 fn number(lines: &[Line], at: usize) -> Option<usize> {
     let has_reason =
         |line: &&Line| matches!(line.verdict, Verdict::Departs(_) | Verdict::NotCompared(_));

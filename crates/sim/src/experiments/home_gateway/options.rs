@@ -1,4 +1,4 @@
-//! What may be asked for on the command line.
+//! Command-line options of the home gateway.
 
 use std::path::{Path, PathBuf};
 
@@ -10,14 +10,14 @@ use super::Setup;
 use crate::discipline::Discipline;
 use crate::notation::{self, Seed, within};
 
-/// Eight uploads fill the uplink of a home while web pages load.
+/// Simulates a home gateway with a saturated uplink.
 ///
-/// Beside them two people are on the phone and one sends video. The uplink has one queue after
-/// another; one table compares them.
+/// Eight uploads fill the uplink while web pages load, two calls run and a video is sent. Prints a
+/// table that compares several queues for the uplink.
 #[derive(Clone, Debug, Parser, PartialEq, Eq)]
 #[command(name = "home_gateway", max_term_width = 80)]
 pub struct Options {
-    /// Simulated time that is measured, 10 to 100000 seconds.
+    /// Simulated time to measure, in seconds, 10 to 100000.
     #[arg(
         long,
         value_name = "N",
@@ -28,31 +28,32 @@ pub struct Options {
     seconds: u64,
     #[command(flatten)]
     seed: Seed,
-    /// The uplink: 1mbit, 512kbit, or bits per second.
+    /// Rate of the uplink, for example 1mbit or 512kbit; a plain number is bits per second.
     #[arg(long, value_name = "RATE", default_value = "1mbit", value_parser = notation::rate)]
     uplink: Rate,
-    /// What the link adds to a packet, as in "pppoe-llcsnap" or "overhead 44 atm".
-    #[arg(long, value_name = "WORDS", default_value = "raw", value_parser = framing)]
+    /// Framing of packets on the link, in keywords of tc, for example "pppoe-llcsnap" or "overhead
+    /// 44 atm".
+    #[arg(long, value_name = "KEYWORDS", default_value = "raw", value_parser = framing)]
     link: Overhead,
-    /// This queue only; without it smart_queue, fifo, drr, sqf, sqf with its floor, and qfq.
+    /// Run only this queue; by default smart_queue, fifo, drr, sqf, sqf+floor and qfq.
     #[arg(long, value_name = "NAME", value_parser = notation::discipline())]
     scheduler: Option<Discipline>,
-    /// Where the delays of the calls are drawn.
+    /// File for the chart of call delays (SVG).
     #[arg(long, value_name = "FILE", default_value = "home_gateway.svg")]
     pub svg: PathBuf,
-    /// Where the packets go that leave the uplink's queue; with several queues the name of each is
-    /// put before the extension: FILE-sqf.pcap.
+    /// File for a capture of the packets that leave the uplink's queue; with several queues, the
+    /// name of each is inserted before the extension: FILE-sqf.pcap.
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
 }
 
-/// The lengths of IP packets contain no header below them.
+/// Parses the framing. Lengths of IP packets include no lower header.
 fn framing(words: &str) -> Result<Overhead, String> {
     Overhead::from_keywords(words, 0).map_err(|error| error.to_string())
 }
 
 impl Options {
-    /// The scenario.
+    /// Returns the parameters of the run.
     #[must_use]
     pub fn setup(&self) -> Setup {
         Setup {
@@ -63,14 +64,14 @@ impl Options {
         }
     }
 
-    /// The uplink's queue, in turn.
+    /// Returns the disciplines to run in turn.
     #[must_use]
     pub fn disciplines(&self) -> Vec<Discipline> {
         self.scheduler.map_or_else(|| Discipline::ALL.to_vec(), |only| vec![only])
     }
 
-    /// The capture of one of the disciplines: the file that was named if there is only one, else a
-    /// file beside it with the discipline in its name.
+    /// Returns the capture file of a discipline: the named file if there is only one discipline,
+    /// otherwise a file beside it with the discipline in its name.
     #[must_use]
     pub fn pcap_of(&self, discipline: Discipline) -> Option<PathBuf> {
         let file = self.pcap.as_deref()?;
@@ -122,9 +123,9 @@ mod tests {
     #[test]
     fn a_bad_word_is_named_with_what_is_accepted() {
         for (words, parts) in [
-            ("--uplink 1mb", ["--uplink", "\"1mb\"", "from 1kbit to 400gbit"]),
-            ("--seconds 9", ["--seconds", "'9'", "accepted: 10 to 100000"]),
-            ("--seed -1", ["--seed", "'-1'", "accepted: 0 to"]),
+            ("--uplink 1mb", ["--uplink", "\"1mb\"", "1kbit to 400gbit"]),
+            ("--seconds 9", ["--seconds", "'9'", "expected 10 to 100000"]),
+            ("--seed -1", ["--seed", "'-1'", "expected 0 to"]),
             ("--scheduler sfq", ["--scheduler", "'sfq'", "[possible values: fifo, drr, sqf"]),
             ("--link adsl", ["--link", "`adsl`", "pppoe-llcsnap"]),
             ("--sed 3", ["'--sed'", "a similar argument exists", "'--seed'"]),

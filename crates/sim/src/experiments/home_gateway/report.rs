@@ -1,4 +1,4 @@
-//! The table and the chart.
+//! Table and chart of the home gateway.
 
 use core::fmt::Display;
 use core::num::NonZeroU64;
@@ -12,7 +12,7 @@ use crate::discipline::Discipline;
 use crate::measure::goodput::jain;
 use crate::plot::{Chart, Column, Mark, TextTable, decimal, fixed, millis, percent};
 
-/// What was run, in the lines above the table.
+/// Returns the description of the run above the table.
 #[must_use]
 pub fn heading(setup: &Setup) -> String {
     let Setup { duration, seed, uplink, framing } = setup;
@@ -33,11 +33,11 @@ pub fn heading(setup: &Setup) -> String {
     )
 }
 
-/// Columns of the table: what is measured, and one for each discipline.
+/// Number of columns of the table: a label, and one for each discipline.
 const COLUMNS: usize = 1 + Discipline::ALL.len();
 
-/// The discipline of each column: those of [`Discipline::ALL`], but in the place of plain SQF, if
-/// that was not run, one with other options that was.
+/// Returns the discipline of each column: those of [`Discipline::ALL`], but if plain SQF was not
+/// run, its column is used for a variant that was.
 fn compared(outcomes: &[Outcome]) -> [Discipline; Discipline::ALL.len()] {
     let ran = |discipline| outcomes.iter().any(|outcome| outcome.discipline == discipline);
     Discipline::ALL.map(|column| match column {
@@ -49,7 +49,7 @@ fn compared(outcomes: &[Outcome]) -> [Discipline; Discipline::ALL.len()] {
     })
 }
 
-/// What was measured, a column for each of `outcomes` in the order of [`Discipline::ALL`]; the
+/// Returns the table, with a column for each of `outcomes` in the order of [`Discipline::ALL`]; the
 /// columns of disciplines that were not run are blank.
 #[must_use]
 pub fn table(outcomes: &[Outcome]) -> String {
@@ -127,7 +127,7 @@ fn dropped(outcome: &Outcome, reason: DropReason) -> String {
     outcome.uplink.dropped.get(reason as usize).unwrap_or(&0).to_string()
 }
 
-/// The delay of the calls over time: of the packets sent in one second, the slowest.
+/// Draws the delay of the calls over time: the slowest of the packets sent in each second.
 #[must_use]
 pub fn chart(setup: &Setup, outcomes: &[Outcome]) -> String {
     let chart = Chart::new("Delay of two calls from a home whose uplink is full")
@@ -159,7 +159,7 @@ fn slowest_by_second(outcome: &Outcome) -> BTreeMap<u64, Nanos> {
     slowest
 }
 
-/// A rate in the largest unit that leaves it whole.
+/// Formats a rate in the largest unit that gives a whole number.
 fn rate(rate: Rate) -> String {
     match rate.as_bits_per_second() {
         Some(bits) if bits % 1_000_000 == 0 => format!("{} Mbit/s", bits / 1_000_000),
@@ -173,7 +173,8 @@ mod tests {
     use super::*;
     use crate::experiments::home_gateway::{MediaStream, PageLoads};
 
-    /// Every page took `seconds`; of a call two packets were sent, 1.2 and 1.9 s after the start.
+    /// An outcome in which every page took `seconds` and two packets of a call were sent, 1.2 and
+    /// 1.9 s after the start.
     fn outcome(discipline: Discipline, seconds: u64, delays: [Option<Nanos>; 2]) -> Outcome {
         let complete = [Nanos::from_secs(seconds)].into_iter().collect();
         let pages = PageLoads { complete, unfinished: 0 };

@@ -1,4 +1,4 @@
-//! The table, the picture and the sentences.
+//! Table, picture and checks.
 
 use freeboard::sched_core::Nanos;
 
@@ -82,12 +82,12 @@ fn table(rows: &[Measured]) -> String {
     table.to_string()
 }
 
-/// Hosts and flows are to have equal parts, to this part of them.
+/// Maximum relative difference between shares of hosts, and between those of flows.
 const FAIR: f64 = 0.05;
-/// What the threshold may cost a sender that is alone, as a part of its goodput.
+/// Maximum relative loss of goodput by the threshold, for a single sender.
 const COST: f64 = 0.03;
-/// What the call may wait behind isolated queues, in ms: a packet of each other flow and one on the
-/// line.
+/// Maximum queueing delay of the call behind isolated queues, in ms: a packet of each other flow
+/// and one on the link.
 const SHORT: f64 = 3.0;
 
 fn sentences(rows: &[Measured]) -> Vec<Sentence> {
@@ -220,7 +220,7 @@ fn sentences(rows: &[Measured]) -> Vec<Sentence> {
     ]
 }
 
-/// Which part of the packets that arrived had waited no longer.
+/// Draws the distribution of the queueing delay of the packets that arrived.
 fn picture(rows: &[Measured], seeds: u32) -> String {
     let panel = |load, title: &str, of: fn(&Measured) -> &TrafficReport| {
         let chart = Chart::new(title)
@@ -242,7 +242,7 @@ fn picture(rows: &[Measured], seeds: u32) -> String {
     ])
 }
 
-/// In steps of half a percent; no time is below 10 µs, for the axis.
+/// Returns the distribution in steps of half a percent. Times are at least 10 µs, for the log axis.
 fn distribution(seen: &TrafficReport) -> Vec<(f64, f64)> {
     let mut sorted = seen.added.samples().to_vec();
     sorted.sort_unstable();

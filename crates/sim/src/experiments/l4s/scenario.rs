@@ -1,14 +1,14 @@
-//! A scalable sender beside classic ones, calls, and a source that does not react, over one line.
+//! A scalable sender beside classic ones, calls, and an unresponsive source, over one link.
 //!
 //! ```text
 //! hosts A, B, C, D ─▶ queue under test ─▶ 40 Mbit/s, 10 ms ─▶ servers
 //!                  ◀─ FIFO ◀─ 1 Gbit/s, 10 ms, for acknowledgements ◀─
 //! ```
 //!
-//! The call is NQB traffic (RFC 9956, DSCP 45): 160 bytes every 20 ms with its headers, from host
-//! A. Its code point says nothing to queues without tins, and behind a queue that isolates flows it
-//! needs none. RFC 9956 has it share the queue of L4S where there are two; `DualPi2` tells its
-//! queues apart by ECN, so the call has ECT(1) there.
+//! The call is NQB traffic (RFC 9956, DSCP 45): 160 bytes every 20 ms, headers included, from host
+//! A. Queues without tins ignore its code point, and a queue that isolates flows does not need it.
+//! RFC 9956 lets it share the L4S queue if there are two queues; `DualPi2` classifies by ECN, so
+//! the call has ECT(1) there.
 
 use core::fmt;
 use core::num::NonZeroU64;
@@ -29,24 +29,24 @@ use crate::tcp::network::{Naming, TcpNetwork, Way};
 use crate::tcp::{Config, Data};
 use conformance::rng::Streams;
 
-/// What stands in front of the line.
+/// Queue in front of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queueing {
-    /// Flows and hosts isolated, with COBALT in each queue.
+    /// Flow and host isolation, with COBALT in each queue.
     Cobalt,
-    /// The same with the threshold for ECT(1).
+    /// Flow and host isolation, with COBALT and the threshold for ECT(1) in each queue.
     CobaltL4s,
-    /// Flows and hosts isolated, with `CoDel` and the threshold in each queue.
+    /// Flow and host isolation, with `CoDel` and the threshold in each queue.
     CoDelL4s,
     /// Two coupled queues (RFC 9332).
     DualPi2,
 }
 
 impl Queueing {
-    /// All, in the order of tables.
+    /// All queues, in the order of tables.
     pub const ALL: [Self; 4] = [Self::Cobalt, Self::CobaltL4s, Self::CoDelL4s, Self::DualPi2];
 
-    /// Whether each flow has a queue of its own.
+    /// Returns true if each flow has a queue of its own.
     #[must_use]
     pub const fn isolates(self) -> bool {
         !matches!(self, Self::DualPi2)
@@ -80,47 +80,46 @@ impl fmt::Display for Queueing {
     }
 }
 
-/// The traffic beside the call.
+/// Traffic beside the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// In words.
+    /// Name in tables.
     pub name: &'static str,
-    /// Prague-like senders, of host A.
+    /// Number of Prague-like senders of host A.
     pub prague: u8,
-    /// CUBIC senders.
+    /// Number of CUBIC senders.
     pub cubic: u8,
-    /// Whether these are of host A too; otherwise they are of host B.
+    /// True if the CUBIC senders are also on host A; otherwise they are on host B.
     pub shares_host: bool,
-    /// Whether host C sends ECT(1) at one and a half times the rate of the line, and does not
-    /// react.
+    /// True if host C sends unresponsive ECT(1) traffic at 1.5 times the rate of the link.
     pub deaf: bool,
 }
 
-/// What may be varied.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// The queue under test.
+    /// Queue under test.
     pub queueing: Queueing,
-    /// The traffic.
+    /// Traffic beside the call.
     pub load: Load,
-    /// How long is measured.
+    /// Duration of the measurement.
     pub measured: Nanos,
-    /// What all random draws come from.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// What one kind of traffic has seen.
+/// Results of one kind of traffic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrafficReport {
-    /// What each packet waited, its own bits and the propagation left out.
+    /// Queueing delay of each packet, without its transmission time and the propagation delay.
     pub added: Delays,
-    /// Payload that arrived, of senders in order.
+    /// Payload that arrived in order, of TCP senders.
     pub bytes: u64,
-    /// Packets of the call and of the source that does not react.
+    /// Loss of the call and of the unresponsive source.
     pub loss: Loss,
 }
 
-/// What a run has shown.
+/// Results of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// All Prague-like senders.
@@ -129,35 +128,35 @@ pub struct Outcome {
     pub cubic: TrafficReport,
     /// The call.
     pub call: TrafficReport,
-    /// The source that does not react.
+    /// The unresponsive source.
     pub deaf: TrafficReport,
-    /// Segments that arrived at the scalable receivers, and how many of them carried a mark.
+    /// Segments that arrived at the scalable receivers, and the number of marked ones.
     pub marks: [u64; 2],
-    /// Whether every packet is accounted for.
+    /// Error if a packet is not accounted for.
     pub recount: Result<(), Imbalance>,
 }
 
-/// Megabits per second of the line.
+/// Rate of the link in Mbit/s.
 pub const MEGABITS: u32 = 40;
-/// What is sent before this instant does not count.
+/// Start of the measurement.
 pub const WARM_UP: Nanos = Nanos::from_secs(5);
-/// What the line adds to a packet.
+/// Bytes that the link adds to a packet.
 pub const HEADER: u32 = 14;
-/// There and back, without what is queued.
+/// Round-trip time without queueing.
 pub const ROUND_TRIP: Nanos = Nanos::from_millis(20);
-/// Packets that may be queued.
+/// Limit of queued packets.
 pub const LIMITS: Limits = Limits { packets: 1_000, bytes: u32::MAX };
-/// Payload of the call and of the source that does not react, of UDP.
+/// UDP payload of the call and of the unresponsive source.
 const CALL: u32 = 132;
 const DEAF: u32 = 1_472;
 const DEAF_RATE: NonZeroU64 = NonZeroU64::new(MEGABITS as u64 * 1_500_000).unwrap();
-/// What is queued when the measurement ends is sent within this.
+/// Time to send the packets that are queued when the measurement ends.
 const DRAIN: Nanos = Nanos::from_secs(2);
 
 /// Runs the scenario once.
 ///
 /// # Errors
-/// [`ConfigError`] if the queue cannot be made so.
+/// [`ConfigError`] if the queue cannot be built.
 pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     let Setup { queueing, load, measured, seed } = *setup;
     let end = WARM_UP.plus(measured);
@@ -227,7 +226,7 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     })
 }
 
-/// Last bytes of the addresses at home.
+/// Last bytes of the home addresses.
 const A: u8 = 1;
 const B: u8 = 2;
 const C: u8 = 3;

@@ -1,4 +1,4 @@
-//! The tables, the picture and the sentences of QFQ Fig. 7.
+//! Tables, picture and checks of QFQ Fig. 7.
 
 use super::scenario::PROPAGATION;
 use super::{Measured, ObservedFlow};
@@ -6,15 +6,15 @@ use crate::experiments::{Picture, Report, Sentence};
 use crate::measure::estimate::Estimate;
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 
-/// An empty 22 ms of way, two packets of 200 bytes at 10 Mbit/s and two at 100: what F1 takes
-/// alone.
+/// Delay of F1 alone: propagation of 22 ms, two packets of 200 bytes at 10 Mbit/s and two at 100.
 const BASE_MS: f64 = 22.352;
 
-/// A row of the table, F0, F1.
+/// Name of a row of the table, results of F0 and of F1.
 type SecondModel = (&'static str, [f64; 3], Option<[f64; 3]>);
 
-/// The same scenario in a model of its own, written from the definitions of the schedulers and not
-/// from this library; mean, standard deviation and mean of the largest delays in ms, five seeds.
+/// Results of an independent model of the scenario, written from the definitions of the schedulers
+/// and not from this library; mean, standard deviation and mean of the largest delays in ms, five
+/// seeds.
 const SECOND_MODEL: [SecondModel; 6] = [
     ("DRR", [125.8, 63.2, 254.0], Some([112.5, 56.2, 249.0])),
     ("QFQ", [69.5, 28.5, 115.0], Some([22.44, 0.05, 23.2])),
@@ -81,7 +81,7 @@ fn delays(measured: &[Measured]) -> String {
     table.to_string()
 }
 
-/// The proven bound of each hop, and how much of it was used.
+/// Returns the table of the proven bound of each hop and the used fraction.
 fn lags(measured: &[Measured]) -> String {
     let mut table = TextTable::new([
         Column::Left("behind the reserved rate at one hop, ms"),
@@ -160,7 +160,7 @@ fn ms(estimate: Estimate) -> String {
     fixed(estimate.mean, 1)
 }
 
-/// Deviations below a millisecond are left out: they are differences of single packets.
+/// Deviations below a millisecond are ignored: they are differences of single packets.
 fn second_model(measured: &[Measured]) -> Sentence {
     const WITHIN: f64 = 0.15;
     let (mut worst, mut words, mut holds) = (0.0, String::new(), true);
@@ -191,12 +191,12 @@ fn second_model(measured: &[Measured]) -> Sentence {
     }
 }
 
-/// What is proven, with the packet's own time at the reserved rate and without.
+/// Checks the proven bounds, with and without the packet's own time at the reserved rate.
 fn bounds(measured: &[Measured]) -> [Sentence; 2] {
     let all = || measured.iter().filter_map(|measured| Some((measured, measured.of_bound?)));
     let by_use = |a: &(&Measured, f64), b: &(&Measured, f64)| a.1.total_cmp(&b.1);
     let lag = all().max_by(by_use);
-    // Of a packet of 210 bytes at most, at both speeds.
+    // A packet of at most 210 bytes, at both speeds.
     let serialisation = 2.0 * (210.0 * 8.0 / 1e4) + 2.0 * (210.0 * 8.0 / 1e5);
     let end_to_end = |flow: &ObservedFlow| {
         let bound = PROPAGATION.0 as f64 / 1e6 + serialisation + 2.0 * flow.t_wfi?;
@@ -229,7 +229,7 @@ fn bounds(measured: &[Measured]) -> [Sentence; 2] {
     ]
 }
 
-/// Which part of the packets takes at most so long.
+/// Draws the distribution of the packets' delays.
 fn picture(measured: &[Measured], seeds: u32) -> String {
     let panel = |number: usize, rate: &str, height| {
         let chart = Chart::new(&format!("F{number}: a flow of {rate} over two busy hops"))
@@ -247,7 +247,7 @@ fn picture(measured: &[Measured], seeds: u32) -> String {
     Chart::stacked(&[panel(0, "32 kbit/s", 400), panel(1, "512 kbit/s", 400)])
 }
 
-/// From nothing up, in steps of half a percent, to all: delay and percentage.
+/// Returns the distribution from 0 to 100 % in steps of half a percent: delay and percentage.
 fn distribution(flow: &ObservedFlow) -> Vec<(f64, f64)> {
     let mut sorted = flow.delays.samples().to_vec();
     sorted.sort_unstable();

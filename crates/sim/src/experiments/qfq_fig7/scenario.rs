@@ -4,35 +4,33 @@
 //! hosts ─100 Mbit/s, 1 ms─▶ router ─10 Mbit/s, 10 ms─▶ router ─10 Mbit/s, 10 ms─▶ router ─100, 1─▶ hosts
 //! ```
 //!
-//! | flow | rate | what |
+//! | flow | rate | kind |
 //! |---|---|---|
 //! | F0 | 32 kbit/s | constant rate, observed |
 //! | F1 | 512 kbit/s | constant rate, observed |
 //! | one more | 512 kbit/s | constant rate |
 //! | fifty | 160 kbit/s each | constant rate |
-//! | two | 2 Mbit/s each in the mean | best effort: Pareto on–off, 100 ms on and 100 ms off in the mean |
+//! | two | 2 Mbit/s each on average | best effort: Pareto on–off, on average 100 ms on and 100 ms off |
 //!
-//! 20 s are simulated; what arrives in the first five does not count. Reserved are 9.056 Mbit/s,
-//! and best effort asks for four times what is left, so the first 10-Mbit/s link is nearly always
-//! busy.
+//! 20 s are simulated; arrivals in the first five are not counted. 9.056 Mbit/s are reserved, and
+//! best effort requests four times the rest, so the first 10-Mbit/s link is nearly always busy.
 //!
-//! The paper leaves open, and this is what is assumed here:
+//! Not specified by the paper and assumed here:
 //!
-//! - All packets have one length, 200 bytes unless [`Setup::packet`] says otherwise.
-//! - All flows cross both links between routers, unless [`Setup::crossing`] says otherwise. Each of
-//!   the kinds of flow in the table comes from a host of its own (the fifty share one) and goes to
-//!   one.
-//! - The weight of a flow is its rate, and the two best-effort flows have half of what is left
-//!   each, so that the shares add up to the line.
+//! - All packets have one length, 200 bytes unless [`Setup::packet`] is set.
+//! - All flows cross both links between routers, unless [`Setup::crossing`] is set. Each kind of
+//!   flow in the table comes from a host of its own (the fifty share one) and goes to one.
+//! - The weight of a flow is its rate, and the two best-effort flows have half of the rest each, so
+//!   that the shares add up to the link.
 //! - Periods of best effort have shape 1.5, with 4 Mbit/s while on, and start at random within 200
-//!   ms. All flows of constant rate start at once, unless [`Setup::starts`] says otherwise.
-//! - At a router a best-effort flow has 50 packets queued at most, unless
-//!   [`Setup::best_effort_queue`] says otherwise, and the others have all the room they need. A
-//!   FIFO holds 2,000 packets.
+//!   ms. All constant-rate flows start at once, unless [`Setup::starts`] is set.
+//! - At a router a best-effort flow has at most 50 packets queued, unless
+//!   [`Setup::best_effort_queue`] is set, and the others are not limited. A FIFO holds 2,000
+//!   packets.
 //!
-//! The last two matter. With flows that start at random the fifty do not come in bursts of fifty,
-//! and F0 waits a third less behind QFQ. With a longer queue best effort does not run dry while it
-//! is off, and rounds of DRR grow to their full length, the sum of all quanta.
+//! The last two matter. If flows start at random, the fifty do not send in bursts of fifty, and the
+//! delay of F0 behind QFQ is a third lower. With a longer queue, best effort stays backlogged while
+//! it is off, and DRR rounds reach their full length, the sum of all quanta.
 
 mod lag;
 
@@ -50,38 +48,37 @@ use crate::source::{Cbr, OnOff, Periods};
 use conformance::rng::{ParetoShape, Streams};
 use lag::Meter;
 
-/// What may be varied.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// What all routers run.
+    /// Discipline of all routers.
     pub discipline: Weighted,
     /// Length of all packets in bytes.
     pub packet: u32,
-    /// The weight that the whole line would have; a flow has its part of it, rounded to the
-    /// nearest. Ratios of weights do not depend on it. QFQ rounds `packet / weight` up to a power
-    /// of two, so it does: with a power of two here, slots are powers of two in bytes, as in the
-    /// paper.
+    /// Weight of the whole link, of which a flow has its share, rounded to the nearest. It does not
+    /// affect the ratios of weights. But QFQ rounds `packet / weight` up to a power of two: with a
+    /// power of two here, slots are powers of two in bytes, as in the paper.
     pub line_weight: u32,
-    /// Where best effort goes.
+    /// Links that best effort crosses.
     pub crossing: Crossing,
-    /// When flows of constant rate send first.
+    /// First sending times of constant-rate flows.
     pub starts: Starts,
-    /// Packets that each best-effort flow may have queued at a router.
+    /// Maximum number of packets of each best-effort flow queued at a router.
     pub best_effort_queue: u32,
-    /// What all random draws come from.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// Which of the two links the best-effort flows cross.
+/// Links between routers that the best-effort flows cross.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crossing {
-    /// Both flows both links.
+    /// Both flows cross both links.
     Both,
-    /// One flow the first link, the other the second.
+    /// One flow crosses the first link, the other the second.
     OneEach,
 }
 
-/// When flows of constant rate send first.
+/// First sending times of constant-rate flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Starts {
     /// All at time zero: every 50 ms all of them send at once.
@@ -91,8 +88,8 @@ pub enum Starts {
 }
 
 impl Setup {
-    /// Packets of 200 bytes, weights in 2^-20 of the line, everything over both links, all at once,
-    /// 50 packets of each best-effort flow at a router.
+    /// Creates the baseline: packets of 200 bytes, weights in 2^-20 of the link, everything over
+    /// both links, all at once, 50 packets of each best-effort flow at a router.
     #[must_use]
     pub const fn new(discipline: Weighted, seed: u64) -> Self {
         Self {
@@ -106,8 +103,8 @@ impl Setup {
         }
     }
 
-    /// What each flow is to have, by its number: F0, F1, the other 512 kbit/s, the fifty, best
-    /// effort.
+    /// Returns the configuration of each flow by number: F0, F1, the other 512 kbit/s, the fifty,
+    /// best effort.
     #[must_use]
     pub fn flows(&self) -> Vec<WeightedFlow> {
         let weight = |rate: NonZeroU64| {
@@ -119,8 +116,8 @@ impl Setup {
         KINDS.iter().flat_map(|kind| vec![flow(kind); kind.flows]).collect()
     }
 
-    /// The T-WFI of a flow at a link between routers, rounded up: what bounds its [`Lag`]; `None`
-    /// where nothing does.
+    /// Returns the T-WFI of a flow at a link between routers, rounded up, which bounds its [`Lag`];
+    /// `None` if there is no bound.
     #[must_use]
     pub fn t_wfi(&self, flow: FlowId) -> Option<Nanos> {
         let bytes = self.discipline.t_wfi(&self.flows(), flow, self.packet)?;
@@ -128,22 +125,22 @@ impl Setup {
     }
 }
 
-/// Bits per second of the links between routers.
+/// Rate of the links between routers in bits per second.
 pub const CORE_RATE: u64 = 10_000_000;
-/// How long a bit travels from end to end.
+/// Propagation delay from end to end.
 pub const PROPAGATION: Nanos = Nanos::from_millis(22);
 /// Simulated time.
 pub const DURATION: Nanos = Nanos::from_secs(20);
-/// What arrives before this instant does not count.
+/// Start of the measurement.
 pub const WARM_UP: Nanos = Nanos::from_secs(5);
-/// The flows whose delays are kept: F0 and F1.
+/// Number of flows whose delays are recorded: F0 and F1.
 pub const OBSERVED: usize = 2;
 
-/// All flows together: more than is ever queued here.
+/// Limit for all flows together: more than is ever queued here.
 const LIMITS: Limits = Limits::packets(5_000);
 const FIFO_LIMITS: Limits = Limits::packets(2_000);
 
-/// Flows of one kind, which come from one host and go to another.
+/// Flows of one kind, from one host to another.
 struct Kind {
     flows: usize,
     reserved: NonZeroU64,
@@ -155,7 +152,7 @@ impl Kind {
         Self { flows, reserved: NonZeroU64::new(rate).unwrap(), best_effort: false }
     }
 
-    /// Half of 10,000 − 9,056 kbit/s is reserved for it.
+    /// Half of 10,000 − 9,056 kbit/s is reserved for each.
     const BEST_EFFORT: Self = Self { best_effort: true, ..Self::constant(1, 472_000) };
 }
 
@@ -168,19 +165,18 @@ const KINDS: [Kind; 6] = [
     Kind::BEST_EFFORT,
 ];
 
-/// What one run showed.
+/// Results of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// End-to-end delays of F0 and F1.
     pub delays: [Delays; OBSERVED],
-    /// For each flow of constant rate by its number, over both links between routers: the longest
-    /// time that a packet took beyond what its flow had queued when it came at the reserved rate.
-    /// This is what the T-WFI bounds.
+    /// Maximum lag of each constant-rate flow by number, over both links between routers: the time
+    /// of a packet beyond that of its flow's backlog on arrival at the reserved rate, which the
+    /// T-WFI bounds.
     pub lags: Vec<Lag>,
-    /// For each flow of constant rate by its number: of the packets up to the last that arrived,
-    /// how many did not.
+    /// Loss of each constant-rate flow by number, among the packets up to the last that arrived.
     pub losses: Vec<Loss>,
-    /// Whether every packet is accounted for.
+    /// Error if a packet is not accounted for.
     pub recount: Result<(), Imbalance>,
 }
 
@@ -233,7 +229,7 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
 
 const BEST_EFFORT_CYCLE: Nanos = Nanos::from_millis(200);
 
-/// 2 Mbit/s in the mean.
+/// 2 Mbit/s on average.
 fn best_effort_plan(start: Nanos, packet: u32) -> OnOff {
     const WHILE_ON: NonZeroU64 = NonZeroU64::new(4_000_000).unwrap();
     let half = Nanos(BEST_EFFORT_CYCLE.0 / 2);
@@ -250,7 +246,7 @@ fn core_link(setup: &Setup, flows: &[WeightedFlow]) -> Result<Link<Parcel>, Conf
     Ok(link.flow_limits(limits.collect()))
 }
 
-/// No more than fifty packets ever wait here.
+/// No more than fifty packets are ever queued here.
 fn access_link() -> Result<Link<Parcel>, ConfigError> {
     let limits = Limits::packets(100);
     let queue = Weighted::Fifo.behind(line(100_000_000), Overhead::RAW, limits, &[])?;
@@ -261,14 +257,13 @@ fn line(bits_per_second: u64) -> Shaper {
     Shaper::new(Rate::bits_per_second(bits_per_second).expect("a rate that lines have"))
 }
 
-/// Keeps what [`Outcome`] tells.
+/// Records the data of [`Outcome`].
 struct Watcher {
     core: [LinkId; 2],
     delays: [Delays; OBSERVED],
-    /// One for each flow of constant rate.
+    /// One for each constant-rate flow.
     meters: Vec<Meter>,
-    /// One for each flow of constant rate; `sent` is the number of the packet that is to come
-    /// next.
+    /// One for each constant-rate flow; `sent` is the number of the next expected packet.
     losses: Vec<Loss>,
 }
 
@@ -305,7 +300,7 @@ impl Watch for Watcher {
     }
 
     fn arrives(&mut self, now: Nanos, parcel: &Parcel) {
-        // Packets of a flow stay in order, so a number that is passed over is a packet lost.
+        // Packets of a flow stay in order, so a skipped number is a lost packet.
         if let Some(loss) = self.losses.get_mut(parcel.flow.index()) {
             loss.lost += parcel.number.saturating_sub(loss.sent);
             loss.sent = parcel.number + 1;
@@ -331,12 +326,12 @@ mod tests {
         );
         let sum = |flows: &[WeightedFlow]| flows.iter().map(|flow| flow.weight).sum::<u32>();
         assert_eq!(sum(&kilobits), 10_000);
-        // 55 weights, each rounded by at most a half.
+        // 55 weights, each rounded by at most one half.
         assert!(sum(&flows(1 << 20)).abs_diff(1 << 20) <= 27);
     }
 
-    /// Best effort asks for 2 Mbit/s in the mean: 1.8 to 2.2 over 24 seeds of 200 s, since with
-    /// shape 1.5 the mean converges slowly.
+    /// Best effort sends 2 Mbit/s on average: 1.8 to 2.2 over 24 seeds of 200 s, since with shape
+    /// 1.5 the mean converges slowly.
     #[test]
     fn best_effort_sends_two_megabits_per_second_in_the_mean() {
         let end = Nanos::from_secs(200);
@@ -351,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_seed_names_a_run() {
-        // Packets of a usual length are fewer.
+        // Longer packets, so that there are fewer of them.
         let packet = conformance::effort::effort(1_000, 200);
         let run = |seed| run(&Setup { packet, ..Setup::new(Weighted::Qfq, seed) }).unwrap();
         let first = run(1);

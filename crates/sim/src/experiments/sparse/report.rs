@@ -1,16 +1,17 @@
-//! The tables and the sentences of a call beside uploads.
+//! Tables and checks of a call beside uploads.
 
 use super::scenario::{HEADER, MTU, WARM_UP};
 use super::{LOADS, Load, MEASURED, Measured, Quantiles, ROWS, packet_millis, shortest};
 use crate::experiments::{Report, Sentence};
 use crate::plot::{Column, TextTable, fixed, percent};
 
-/// Four uploads at 10 Mbit/s are to carry this, in Mbit/s.
+/// Minimum goodput of four uploads at 10 Mbit/s, in Mbit/s.
 const GOODPUT: f64 = 9.35;
-/// What the uploads may lose by the call's going first, of what they have behind plain DRR.
+/// Maximum relative loss of the uploads' goodput because of the call's priority, compared with
+/// plain DRR.
 const COST: f64 = 0.02;
 
-/// Of the rows of [`ROWS`], and of those of [`shortest::ROWS`].
+/// Builds the report from the rows of [`ROWS`] and those of [`shortest::ROWS`].
 pub(super) fn report(isolated: &[Measured], shortest: &[Measured], seeds: u32) -> Report {
     let tables = [table(&LOADS, isolated), table(&shortest::LOADS, shortest)];
     let text = format!("{}\n{}\n{}\n{}", heading(seeds), tables[0], shortest::HEADING, tables[1]);
@@ -40,7 +41,7 @@ pub(super) fn quantiles(quantiles: Quantiles) -> [String; 3] {
     quantiles.map(|quantile| fixed(quantile, 2))
 }
 
-/// `measured` has as many rows of each load, in their order.
+/// Returns a table. `measured` contains an equal number of rows for each load, in order.
 fn table(loads: &[Load], measured: &[Measured]) -> String {
     let mut table = TextTable::new([
         Column::Left("beside the call"),

@@ -1,17 +1,17 @@
-//! A call beside uploads: what a sparse flow waits for.
+//! A call beside uploads: the queueing delay of a sparse flow.
 //!
 //! ```text
-//! call, uploads of its host, other hosts with an upload each ─▶ 10 or 1 Mbit/s, 50 or 1 ms there and back
+//! call, uploads of its host, other hosts with an upload each ─▶ 10 or 1 Mbit/s, round trip 50 or 1 ms
 //! ```
 //!
-//! The call is 160 bytes every 20 ms (G.711), packets of 200 bytes with their headers. Uploads are
-//! TCP connections without end whose windows are no limit. All go to one server, so that for an
-//! isolation that counts both ends everything shares a destination. Acknowledgements come back over
-//! 100 Mbit/s. A packet takes 14 bytes more on the line, the header of an Ethernet frame.
+//! The call is 160 bytes every 20 ms (G.711), packets of 200 bytes with headers. Uploads are TCP
+//! connections without end, not limited by their windows. All go to one server, so that for an
+//! isolation that counts both ends everything shares a destination. Acknowledgements return over
+//! 100 Mbit/s. A packet takes 14 bytes more on the link, the header of an Ethernet frame.
 //!
-//! Queues are those of the gateway: 1,024 of flows, CoDel in each as [`Rtt::codel`] sets it for the
-//! line. The target is 5 ms, or two packets of the line and a longer interval where that is more.
-//! The FIFO has room for 1,000 packets and no CoDel.
+//! Queues are those of the gateway: 1,024 flow queues with CoDel in each, configured by
+//! [`Rtt::codel`] for the link. The target is 5 ms, or two packets of the link and a longer
+//! interval if that is more. The FIFO holds 1,000 packets and has no CoDel.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 
@@ -32,14 +32,14 @@ use crate::network::{Application, Network, NodeId, Side};
 use crate::source::Cbr;
 use conformance::rng::Streams;
 
-/// What stands in front of the line.
+/// Queue in front of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queueing {
-    /// First in, first out, for 1,000 packets.
+    /// FIFO with a limit of 1,000 packets.
     Fifo,
-    /// Deficit round robin over flows, none of them preferred.
+    /// Deficit round robin over flows, without priority for sparse flows.
     PlainDrr,
-    /// Deficit round robin with sparse flows first, over what this isolates.
+    /// Deficit round robin with sparse flows first, with this isolation mode.
     Isolated(Isolation),
     /// Shortest queue first over flows, with this floor.
     Sqf(FloorShare),
@@ -48,63 +48,64 @@ pub enum Queueing {
     UsersSqf(FloorShare),
 }
 
-/// What may be varied.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// The queue under test.
+    /// Queue under test.
     pub queueing: Queueing,
-    /// Megabits per second of the line.
+    /// Rate of the link in Mbit/s.
     pub megabits: u32,
-    /// Uploads of the host that the call comes from.
+    /// Number of uploads of the call's host.
     pub own: u8,
-    /// Other hosts, with an upload each.
+    /// Number of other hosts, with an upload each.
     pub others: u8,
-    /// The longest packet that the queue permits, though no packet is longer than [`MTU`].
+    /// Maximum packet length of the queue, though no packet is longer than [`MTU`].
     pub permitted: u32,
-    /// There and back, without what is queued: [`ROUND_TRIP`] unless a scenario is about another.
+    /// Round-trip time without queueing: [`ROUND_TRIP`] unless a scenario varies it.
     pub round_trip: Nanos,
-    /// How long is measured.
+    /// Duration of the measurement.
     pub measured: Nanos,
-    /// What all random draws come from.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// What a run has shown.
+/// Results of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What each packet of the call waited, its own bits and the propagation left out.
+    /// Queueing delay of each packet of the call, without its transmission time and the propagation
+    /// delay.
     pub added: Delays,
-    /// The packets of the call.
+    /// Loss of the call.
     pub loss: Loss,
-    /// Bytes of each upload that reached its receiver, those of the call's own host first.
+    /// Bytes of each upload that its receiver got, those of the call's host first.
     pub uploads: Vec<u64>,
-    /// Whether every packet is accounted for.
+    /// Error if a packet is not accounted for.
     pub recount: Result<(), Imbalance>,
 }
 
-/// What is sent before this instant does not count.
+/// Start of the measurement.
 pub const WARM_UP: Nanos = Nanos::from_secs(10);
-/// The longest packet, in bytes.
+/// Longest packet, in bytes.
 pub const MTU: u32 = 1_500;
-/// A packet of the call, in bytes.
+/// Length of a packet of the call, in bytes.
 pub const CALL: u32 = 200;
-/// What the line adds to a packet.
+/// Bytes that the link adds to a packet.
 pub const HEADER: u32 = 14;
 
-/// Of a long way.
+/// Round-trip time of a long path.
 pub const ROUND_TRIP: Nanos = Nanos::from_millis(50);
 const BACK: u64 = 100;
 const LIMITS: Limits = Limits { packets: 8_192, bytes: 4 << 20 };
 const FIFO_LIMITS: Limits = Limits { packets: 1_000, bytes: u32::MAX };
 /// Longer than 1,000 packets take at 1 Mbit/s, in seconds.
 const LONGEST_QUEUE: u64 = 14;
-/// More than line and queue hold together.
+/// More than link and queue hold together.
 const WINDOW: Buffers = Buffers { send: 1 << 20, receive: 1 << 20 };
 const CALL_PORT: u16 = 5_004;
-/// Upload `n` goes to the `n`-th port from here.
+/// Upload `n` uses the `n`-th port from here.
 const FIRST_PORT: u16 = 8_001;
 
-/// What runs on a host: uploads or their receivers, and an end of the call if it is there.
+/// Application of a host: uploads or their receivers, and an end of the call if it is there.
 struct App {
     senders: Vec<BulkSender>,
     receivers: Vec<BulkReceiver>,
@@ -113,7 +114,7 @@ struct App {
 
 impl Application for App {
     fn act(&mut self, now: Nanos, host: &mut Host) -> Option<Nanos> {
-        // All act, so that none is left out when an earlier one has a wish.
+        // A fold, so that all are called.
         let senders = self.senders.iter_mut().map(|flow| flow.act(now, host));
         let first = senders.fold(None, earlier);
         let receivers = self.receivers.iter_mut().map(|flow| flow.act(now, host));
@@ -129,7 +130,7 @@ fn earlier(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
 /// Runs the scenario once.
 ///
 /// # Errors
-/// [`ConfigError`] if the queue cannot be made so.
+/// [`ConfigError`] if the queue cannot be built.
 pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     let end = WARM_UP.plus(setup.measured);
     let streams = Streams::new(setup.seed);
@@ -159,7 +160,7 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     let server = App { senders: Vec::new(), receivers, call: Some(answer) };
     let server = add(&mut network, &streams, Side::Internet, SERVER, server);
     network.run_until(end, &mut |_, _| ());
-    // What is queued and on the way arrives within this, or never.
+    // Packets that are queued and in transit arrive within this time, or never.
     for second in 1..=LONGEST_QUEUE {
         if is_complete(&network, caller, server) {
             break;
@@ -167,7 +168,7 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
         network.run_until(end.plus(Nanos::from_secs(second)), &mut |_, _| ());
     }
 
-    // What a packet of the call takes on an idle line.
+    // Delay of a packet of the call on an idle link.
     let alone = one_way(setup).plus(rate.time_of(CALL + HEADER));
     let (from, to) = (network.application(caller), network.application(server));
     let sent = from.call.as_ref().map_or(&[][..], Media::sent);
@@ -186,7 +187,7 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     Ok(Outcome { added, loss, uploads, recount: network.recount() })
 }
 
-/// Whether the last packet of the call has arrived.
+/// Returns true if the last packet of the call has arrived.
 fn is_complete(network: &Network<App>, caller: NodeId, server: NodeId) -> bool {
     let sent = network.application(caller).call.as_ref().map_or(0, |call| call.sent().len());
     let seen = network.application(server).call.as_ref().map_or(0, |call| call.delays().len());
@@ -236,7 +237,7 @@ fn queue(
     })
 }
 
-/// The flow of a packet on its way up, by its source address and its destination port.
+/// Returns the flow of an upload packet, by its source address and destination port.
 fn flow_of(packet: &[u8]) -> FlowId {
     let (host, port) = match packet {
         [_, _, _, _, _, _, _, _, _, _, _, _, _, _, _, host, _, _, _, _, _, _, high, low, ..] => {
@@ -244,7 +245,7 @@ fn flow_of(packet: &[u8]) -> FlowId {
         }
         _ => (1, CALL_PORT),
     };
-    // The call is flow 0, and the uploads of a host follow in their order.
+    // The call is flow 0, and the uploads of a host follow in order.
     let flow = u32::from(port.saturating_sub(FIRST_PORT - 1));
     PerUser::flow(host - 1, flow % PerUser::FLOWS)
 }
@@ -260,19 +261,19 @@ fn add(
     network.add(side, Host::new(address, seed), app)
 }
 
-/// A private network (RFC 1918); the call comes from host 0.
+/// Returns an address of a private network (RFC 1918); the call comes from host 0.
 const fn address(host: u8) -> Ipv4Addr {
     Ipv4Addr::new(192, 168, 1, 1 + host)
 }
 
-/// TEST-NET-3 of RFC 5737.
+/// Server address in TEST-NET-3 of RFC 5737.
 const SERVER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Goal: what is called added is what others cause. Method: a call without uploads.
+    /// Goal: the added delay is that caused by others. Method: a call without uploads.
     #[test]
     fn a_call_alone_waits_for_nothing() {
         for queueing in [
@@ -288,7 +289,7 @@ mod tests {
                 Setup { queueing, megabits: 1, own, others, permitted, round_trip, measured, seed };
             let outcome = run(&setup).unwrap();
             assert_eq!(outcome.loss, Loss { sent: 50, lost: 0 });
-            // Rounding of the line's times, and the microseconds of the hosts' clocks.
+            // Tolerance for rounding on the link, and for the microseconds of the hosts' clocks.
             assert!(outcome.added.quantile(1_000).unwrap() <= Nanos::from_micros(2));
             assert_eq!(outcome.recount, Ok(()));
         }

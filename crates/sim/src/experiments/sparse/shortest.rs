@@ -1,8 +1,8 @@
-//! What shortest queue first leaves the uploads beside the call, with a floor and without.
+//! Shares of the uploads beside the call behind shortest queue first, with and without a floor.
 //!
-//! The longest queue is served last: with a short round trip one upload has the line and the others
-//! nothing. The floor gives an eighth of the bytes to the queue that has waited longest, so each
-//! upload has its part of that.
+//! The longest queue is served last: with a short round trip one upload gets the whole link and the
+//! others nothing. The floor gives an eighth of the bytes to the queue that has waited longest, so
+//! each upload gets a share of that.
 
 use freeboard::sched_core::{FloorShare, Nanos};
 
@@ -12,14 +12,14 @@ use super::{Load, Measured, Row, Wanted, load, packet_millis};
 use crate::experiments::Sentence;
 use crate::plot::fixed;
 
-/// Above the table.
+/// Text above the table.
 pub(super) const HEADING: &str = "\
 The same call behind shortest queue first, with CoDel in each queue: without a floor, as in the paper, and with
 one byte of 8 for the queue that has waited longest, as in the gateway; users+sqf has DRR over hosts above;
 50 ms there and back, or 1 ms where it is said
 ";
 
-/// What the call may wait at 10 Mbit/s: a packet of the floor beside the one on the line.
+/// Maximum delay of the call at 10 Mbit/s: a packet of the floor beside the one on the link.
 const WANTED: Wanted = Wanted::Packets(2);
 
 pub(super) const LOADS: [Load; 3] = [
@@ -44,8 +44,8 @@ const fn row(name: &'static str, queueing: Queueing) -> Row {
     Row { name, queueing, has_hosts: matches!(queueing, Queueing::UsersSqf(_)), protects: false }
 }
 
-/// What an upload has of its part at least: a floor of an eighth alone, shared by all that have a
-/// part of the rest.
+/// Minimum of an upload relative to its share: a floor of an eighth only, shared by all that have a
+/// share of the rest.
 const FLOOR: f64 = 0.125;
 
 pub(super) fn sentences(measured: &[Measured]) -> Vec<Sentence> {

@@ -3,15 +3,15 @@
 //!
 //! | | |
 //! |---|---|
-//! | line | 10 Mbit/s of IP packets towards the home; acknowledgements go back over 100 Mbit/s |
+//! | link | 10 Mbit/s of IP packets towards the home; acknowledgements return over 100 Mbit/s |
 //! | buffer | 50 packets of up to 1,500 bytes |
-//! | video | 5 Mbit/s of payload in packets of 1,316 bytes and headers, 1,356 in all |
+//! | video | 5 Mbit/s of payload in packets of 1,316 bytes and headers, 1,356 in total |
 //! | sound | 64 kbit/s, 160 bytes every 20 ms |
-//! | downloads | TCP connections without end, of a host each |
+//! | downloads | TCP connections without end, from one host each |
 //!
 //! The paper's streams are MPEG-2 of variable rate, whose frames it does not describe; here both
-//! have a constant rate. It does not give the round-trip time either. Direction does not matter to
-//! a queue: here the hosts of the line's near end send.
+//! have a constant rate. It does not give the round-trip time either. The direction does not matter
+//! to a queue: here the hosts at the near end of the link send.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 
@@ -28,22 +28,22 @@ use crate::network::{Network, NodeId, Side};
 use crate::source::Cbr;
 use conformance::rng::Streams;
 
-/// What may be varied.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// The queue of the line.
+    /// Queue of the link.
     pub discipline: Discipline,
-    /// Downloads, at most 100.
+    /// Number of downloads, at most 100.
     pub downloads: u8,
-    /// There and back, without a queue.
+    /// Round-trip time without queueing.
     pub round_trip: Nanos,
-    /// When what counts has been sent.
+    /// End of the measurement.
     pub duration: Nanos,
-    /// What all random draws come from.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// What is sent before this instant does not count.
+/// Start of the measurement.
 pub const WARM_UP: Nanos = Nanos::from_secs(5);
 
 const LINE: u64 = 10_000_000;
@@ -55,21 +55,21 @@ const VIDEO_PAYLOAD: u32 = 1_316;
 /// 1,316 bytes at 5 Mbit/s.
 const VIDEO_PERIOD: Nanos = Nanos(2_105_600);
 const SOUND_PERIOD: Nanos = Nanos::from_millis(20);
-/// The numbers of the hosts of the streams; downloads are numbered below.
+/// Numbers of the streams' hosts; downloads have lower numbers.
 const VIDEO: u8 = 200;
 const SOUND: u8 = 201;
 const MOST_DOWNLOADS: u8 = 100;
 
-/// What one run showed.
+/// Results of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The video.
     pub video: MediaStream,
     /// Its sound.
     pub sound: MediaStream,
-    /// Bits per second that reached the receiver of each download.
+    /// Goodput of each download in bits per second.
     pub downloads: Vec<u64>,
-    /// Whether every packet is accounted for.
+    /// Error if a packet is not accounted for.
     pub recount: Result<(), Imbalance>,
 }
 
@@ -86,7 +86,7 @@ pub fn run(setup: &Setup) -> Outcome {
     let source = Cbr::g711(site.phase("sound", SOUND_PERIOD));
     let sound = site.add_media(SOUND, source, setup.duration);
     let mut network = site.network;
-    // A second for what is on the way: the buffer is empty in 60 ms.
+    // A second for packets in transit: the buffer is empty after 60 ms.
     network.run_until(setup.duration.plus(Nanos::from_secs(1)), &mut |_, _| ());
     Outcome {
         video: network.stream(video, WARM_UP),
@@ -96,7 +96,7 @@ pub fn run(setup: &Setup) -> Outcome {
     }
 }
 
-/// Private networks (RFC 1918), one for each side.
+/// Returns an address of a private network (RFC 1918), one network for each side.
 const fn address(side: Side, host: u8) -> Ipv4Addr {
     match side {
         Side::Home => Ipv4Addr::new(10, 1, 0, host),
@@ -126,7 +126,7 @@ impl Site {
         Self { streams, network: Network::new(tested, back) }
     }
 
-    /// Within the first `span`, drawn from the stream of this name.
+    /// Returns a random time within the first `span`, from the random stream with this name.
     fn phase(&self, name: &str, span: Nanos) -> Nanos {
         Nanos(self.streams.stream(name).below(span.0))
     }
@@ -137,7 +137,7 @@ impl Site {
         self.network.add(side, Host::new(address, seed), app)
     }
 
-    /// Returns the receiver.
+    /// Adds a download and returns its receiver.
     fn add_download(&mut self, number: u8, end: Nanos) -> NodeId {
         let host = 1 + number;
         let to = SocketAddrV4::new(address(Side::Internet, host), PORT);
@@ -147,7 +147,7 @@ impl Site {
         self.add(Side::Internet, host, BulkOrMedia::Receiver(receiver))
     }
 
-    /// Returns sender and receiver.
+    /// Adds a stream and returns sender and receiver.
     fn add_media(&mut self, host: u8, source: Cbr, until: Nanos) -> (NodeId, NodeId) {
         let end = |side| SocketAddrV4::new(address(side, host), PORT);
         let sent = Packetised { source, payload_type: 33, until };
@@ -162,8 +162,8 @@ impl Site {
 mod tests {
     use super::*;
 
-    /// Goal: a stream that locked in is rare in a short run, sound never loses, and a run is named
-    /// by its seed.
+    /// Goal: a video locked into the lossy state is rare in a short run, sound has no loss, and a
+    /// run is a function of its seed.
     #[test]
     fn a_seed_names_a_run_and_sound_is_protected() {
         let run = |seed| {

@@ -1,4 +1,4 @@
-//! The tables, the picture and the sentences of SQF inside users.
+//! Tables, picture and checks of SQF inside users.
 
 use freeboard::sched_core::{FloorShare, Nanos};
 
@@ -8,13 +8,13 @@ use crate::discipline::UserFlows;
 use crate::experiments::{Picture, Report, Sentence};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, millis, percent};
 
-/// Users are to have a half each, to this part of the line.
+/// Maximum difference of a user's share from one half of the link.
 const FAIR: f64 = 0.03;
-/// Flows of both users where B has one: A's transfers, video and call, and B's transfer.
+/// Number of flows of both users if B has one: A's transfers, video and call, and B's transfer.
 const FLOWS: u32 = BULK_OF_A + 3;
-/// What a video that is protected may lose.
+/// Maximum loss of a protected video.
 const PROTECTED: f64 = 0.001;
-/// What one that is not loses at least.
+/// Minimum loss of an unprotected video.
 const CUT: f64 = 0.2;
 
 pub(super) fn report(measured: &[Measured], seeds: u32) -> Report {
@@ -70,7 +70,7 @@ fn table(measured: &[Measured]) -> String {
     table.to_string()
 }
 
-/// The longest that a packet of the call took, of both loads, beside the bound.
+/// Returns the table of the maximum delay of the call, over both loads, and its bound.
 fn bounds(measured: &[Measured]) -> String {
     let mut table = TextTable::new([
         Column::Left("call beyond propagation, ms"),
@@ -106,7 +106,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     let call = most(&mut sqf_inside().map(|m| m.call.worst_loss));
     let cut = least(&mut drr_inside().map(|m| m.video.loss.ratio()));
     let off = most(&mut over_users().map(|m| m.off_half));
-    // How much of A's share goes when B splits.
+    // Loss of A's share when B splits its traffic.
     let loses = |name: &str| {
         let mut shares = measured.iter().filter(|m| m.row.name == name).map(|m| m.share.mean);
         shares.next().unwrap_or(0.0) - shares.next().unwrap_or(0.0)
@@ -204,7 +204,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     ]
 }
 
-/// Which part of the video's packets arrives within so long: a line that ends below 100 % is loss.
+/// Draws the distribution of the video's delays; a curve that ends below 100 % shows loss.
 fn picture(measured: &[Measured], seeds: u32) -> String {
     let panel = |bulk_of_b: u32, words: &str| {
         let chart =
@@ -222,7 +222,8 @@ fn picture(measured: &[Measured], seeds: u32) -> String {
     Chart::stacked(&[panel(1, "one transfer"), panel(8, "eight transfers")])
 }
 
-/// In steps of half a percent of what arrived: delay, and percentage of what was sent.
+/// Returns the distribution in steps of half a percent of the arrived packets: delay, and
+/// percentage of the sent packets.
 fn distribution(stream: &Stream) -> Vec<(f64, f64)> {
     let mut sorted = stream.delays.samples().to_vec();
     sorted.sort_unstable();

@@ -1,20 +1,18 @@
-//! Users that share one line, with one queue after another in front of it.
+//! Users that share one link, compared for several queues in front of it.
 //!
 //! | | |
 //! |---|---|
-//! | line | 10 Mbit/s, 10 ms; acknowledgements come back over 100 Mbit/s and 10 ms |
+//! | link | 10 Mbit/s, 10 ms; acknowledgements return over 100 Mbit/s and 10 ms |
 //! | buffer | 600,000 bytes, 400 packets of 1,500 |
 //! | user A | [`BULK_OF_A`] transfers without end, a video of 2 Mbit/s, a call (G.711) |
-//! | user B | one transfer without end, or as many as [`Setup`] says |
+//! | user B | one transfer without end, or the number set in [`Setup`] |
 //!
-//! All transfers are TCP connections with windows of 64 KiB. The video is 1,000 bytes of picture
-//! every 4 ms, 1,040 with headers, and does not slow down. Its rate is more than a sixth of user
-//! A's half of the line, which is its share by fair queueing among the six flows of A, and less
-//! than that half.
+//! All transfers are TCP connections with windows of 64 KiB. The video is 1,000 bytes every 4 ms,
+//! 1,040 with headers, and does not slow down. Its rate is more than a sixth of user A's half of
+//! the link, which is its share by fair queueing among the six flows of A, and less than that half.
 //!
-//! Each flow has a host at either end. The number of its user is in the third byte of both
-//! addresses and that of the flow in the fourth; this is how queues tell them apart, without a
-//! hash.
+//! Each flow has a host at either end. The third byte of both addresses is the user number and the
+//! fourth is the flow number; queues identify flows by these numbers, without a hash.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 
@@ -31,65 +29,65 @@ use crate::network::{Network, NodeId, Side};
 use crate::source::Cbr;
 use conformance::rng::Streams;
 
-/// What may be varied.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// What is above the flows in the queue.
+    /// Scheduling level above the flows.
     pub above: PerUser,
-    /// How the flows are served.
+    /// Scheduling of the flows.
     pub inside: UserFlows,
-    /// Transfers of user B: at most [`PerUser::FLOWS`].
+    /// Number of transfers of user B, at most [`PerUser::FLOWS`].
     pub bulk_of_b: u32,
-    /// What all random draws come from.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// Users on the line.
+/// Number of users on the link.
 pub const USERS: u32 = 2;
-/// Transfers of user A.
+/// Number of transfers of user A.
 pub const BULK_OF_A: u32 = 4;
-/// Bits per second of the line.
+/// Rate of the link in bits per second.
 pub const RATE: u64 = 10_000_000;
-/// The longest packet, in bytes.
+/// Longest packet, in bytes.
 pub const MTU: u32 = 1_500;
-/// A packet of the call, in bytes.
+/// Length of a packet of the call, in bytes.
 pub const VOICE: u32 = 200;
-/// How long a bit travels on the line.
+/// Propagation delay of the link.
 pub const DELAY: Nanos = Nanos::from_millis(10);
-/// What is sent before this instant does not count.
+/// Start of the measurement.
 pub const WARM_UP: Nanos = Nanos::from_secs(5);
-/// What is sent at this instant or later does not count.
+/// End of the measurement.
 pub const DURATION: Nanos = Nanos::from_secs(35);
 
 const BUFFER_BYTES: u32 = 600_000;
-/// A limit in packets that is never reached before the one in bytes: no packet here is shorter than
+/// The limit in packets is never reached before the limit in bytes: no packet here is shorter than
 /// 40 bytes.
 const LIMITS: Limits = Limits { packets: BUFFER_BYTES / 40, bytes: BUFFER_BYTES };
 const BUFFERS: Buffers = Buffers { send: 1 << 16, receive: 65_535 };
 const PORT: u16 = 5_004;
 const VIDEO_PERIOD: Nanos = Nanos::from_millis(4);
 const VIDEO_PAYLOAD: u32 = 1_000;
-/// The flows of user A behind the transfers.
+/// Numbers of user A's flows after the transfers.
 const VIDEO: u32 = BULK_OF_A;
 const CALL: u32 = BULK_OF_A + 1;
 
-/// What one run showed.
+/// Results of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Bytes of each user that the line carried between [`WARM_UP`] and [`DURATION`].
+    /// Bytes of each user that the link carried between [`WARM_UP`] and [`DURATION`].
     pub carried: [u64; USERS as usize],
-    /// User A's.
+    /// User A's video.
     pub video: MediaStream,
-    /// User A's.
+    /// User A's call.
     pub call: MediaStream,
-    /// Bits per second that reached the receivers of user A's transfers.
+    /// Goodput of user A's transfers in bits per second.
     pub bulk_of_a: u64,
-    /// Whether every packet is accounted for.
+    /// Error if a packet is not accounted for.
     pub recount: Result<(), Imbalance>,
 }
 
 impl Outcome {
-    /// The part of the line's bytes that was user A's.
+    /// Returns user A's share of the bytes on the link.
     #[must_use]
     pub fn share_of_a(&self) -> f64 {
         let [a, b] = self.carried;
@@ -100,7 +98,7 @@ impl Outcome {
 /// Runs the scenario once.
 ///
 /// # Errors
-/// [`ConfigError`] if the queue cannot be made so.
+/// [`ConfigError`] if the queue cannot be built.
 pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     let mut site = Site::new(setup)?;
     let mut receivers: Vec<NodeId> = (0..BULK_OF_A).map(|flow| site.add_bulk(0, flow)).collect();
@@ -112,7 +110,7 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     let call = site.add_media(CALL, Cbr::g711(phase), 0);
     let mut network = site.network;
     let mut carried = [0; USERS as usize];
-    // A second to empty the buffer, half a second long, and for what is on the way.
+    // A second to empty the buffer, which is half a second long, and for packets in transit.
     network.run_until(DURATION.plus(Nanos::from_secs(1)), &mut |now, packet| {
         let user = PerUser::user(flow_of(packet)) as usize;
         if let (true, Some(bytes)) = ((WARM_UP..DURATION).contains(&now), carried.get_mut(user)) {
@@ -128,13 +126,13 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     })
 }
 
-/// The flow of a packet, by its source address.
+/// Returns the flow of a packet, by its source address.
 fn flow_of(packet: &[u8]) -> FlowId {
     let byte = |at: usize| packet.get(at).copied().map_or(0, u32::from);
     PerUser::flow(byte(14).min(USERS - 1), byte(15).min(PerUser::FLOWS - 1))
 }
 
-/// Private networks (RFC 1918), one for each side.
+/// Returns an address of a private network (RFC 1918), one network for each side.
 fn address(side: Side, user: u32, flow: u32) -> Ipv4Addr {
     let near = if side == Side::Home { 1 } else { 2 };
     let byte = |number: u32| u8::try_from(number).expect("users and flows are few");
@@ -157,7 +155,7 @@ impl Site {
         Ok(Self { streams: Streams::new(setup.seed), network })
     }
 
-    /// Within the first `span`, drawn from the stream of this name.
+    /// Returns a random time within the first `span`, from the random stream with this name.
     fn phase(&self, name: &str, span: Nanos) -> Nanos {
         Nanos(self.streams.stream(name).below(span.0))
     }
@@ -168,7 +166,7 @@ impl Site {
         self.network.add(side, Host::new(address, seed), app)
     }
 
-    /// Returns the receiver.
+    /// Adds a transfer and returns its receiver.
     fn add_bulk(&mut self, user: u32, flow: u32) -> NodeId {
         let to = SocketAddrV4::new(address(Side::Internet, user, flow), PORT);
         let start = self.phase(&format!("transfer {user}.{flow}"), Nanos::from_secs(1));
@@ -177,7 +175,7 @@ impl Site {
         self.add(Side::Internet, user, flow, BulkOrMedia::Receiver(receiver))
     }
 
-    /// A stream of user A; returns sender and receiver.
+    /// Adds a stream of user A and returns sender and receiver.
     fn add_media(&mut self, flow: u32, source: Cbr, payload_type: u8) -> (NodeId, NodeId) {
         let end = |side| SocketAddrV4::new(address(side, 0, flow), PORT);
         let sent = Packetised { source, payload_type, until: DURATION };

@@ -1,58 +1,58 @@
-//! A control like BBR's: it sends at the rate at which the path delivers, and holds about two
-//! products of that rate and the shortest round trip.
+//! BBR-like congestion control: it sends at the delivery rate of the path and keeps about two
+//! bandwidth-delay products in flight.
 //!
-//! **Source.** draft-cardwell-iccrg-bbr-congestion-control-00: the largest delivery rate of ten
-//! round trips and the shortest round trip of ten seconds (§4.1); Startup at 2/ln 2 until three
+//! **Source.** draft-cardwell-iccrg-bbr-congestion-control-00: the maximum delivery rate of ten
+//! round trips and the minimum round-trip time of ten seconds (§4.1); Startup at 2/ln 2 until three
 //! rounds have grown by less than a quarter, Drain, ProbeBW with the eight gains 1.25, 0.75, 1, …,
 //! ProbeRTT with four segments for 200 ms (§4.3). The delivery rate is that of
 //! draft-cheng-iccrg-delivery-rate-estimation-00.
 //!
-//! **Simplifications.** The first phase of ProbeBW is 1.25, not one by chance. No policer is looked
-//! for. A loss changes nothing but the phase of ProbeBW; a timeout begins again with one segment.
-//! Segments are not sent in bursts of several.
+//! **Simplifications.** ProbeBW starts with gain 1.25, not with a random one. Policers are not
+//! detected. A loss affects only the phase of ProbeBW; after a timeout the window is one segment.
+//! Segments are not sent in bursts.
 
 use freeboard::sched_core::{Ecn, Nanos};
 
 use super::{Cause, Controller, Feedback, Window};
 
-/// 2 / ln 2.
+/// Gain of Startup: 2 / ln 2.
 const STARTUP: f64 = 2.885_390_081_777_927;
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 const RATE_ROUNDS: u64 = 10;
 const RTT_WINDOW: Nanos = Nanos::from_secs(10);
 const PROBE_RTT: Nanos = Nanos::from_millis(200);
 const LEAST_WINDOW: f64 = 4.0;
-/// What the window has above twice the product.
+/// Segments added to twice the bandwidth-delay product.
 const MORE: f64 = 3.0;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
     Startup,
     Drain,
-    /// Which gain of the cycle, and since when.
+    /// Index of the gain in the cycle, and its start.
     ProbeBandwidth(usize, Nanos),
-    /// Until when, once the window has been that small.
+    /// End of the phase, set once the window is small enough.
     ProbeRtt(Option<Nanos>),
 }
 
-/// A BBR-like control.
+/// BBR-like congestion control.
 #[derive(Clone, Debug)]
 pub struct Bbr {
     phase: Phase,
     round: u64,
-    /// Delivery rates in segments a second with their rounds, falling.
+    /// Delivery rates in segments per second with their rounds, decreasing.
     rates: Vec<(u64, f64)>,
-    /// The shortest round trip, and when it was seen.
+    /// Minimum round-trip time and its time.
     least: Option<(Nanos, Nanos)>,
-    /// The rate that Startup last grew to, and the rounds since.
+    /// Rate that Startup last grew to, and the rounds since.
     full: (f64, u32),
     lost: bool,
-    /// The window before ProbeRTT.
+    /// Window before ProbeRTT.
     saved: f64,
 }
 
 impl Bbr {
-    /// A control that has seen nothing.
+    /// Creates the initial state.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -70,7 +70,7 @@ impl Bbr {
         self.rates.first().map(|&(_, rate)| rate)
     }
 
-    /// The product of rate and round trip, in segments.
+    /// Returns the bandwidth-delay product in segments.
     fn product(&self) -> Option<f64> {
         let (least, _) = self.least?;
         Some(self.rate()? * least.0 as f64 / 1e9)
@@ -96,7 +96,7 @@ impl Bbr {
         let oldest = self.round.saturating_sub(RATE_ROUNDS);
         let newest = self.rates.last().copied();
         self.rates.retain(|&(round, _)| round >= oldest);
-        // A sender that was starved for long keeps what it knew last.
+        // After a long idle period the last known rate is kept.
         if self.rates.is_empty() {
             self.rates.extend(newest);
         }
@@ -179,7 +179,7 @@ impl Controller for Bbr {
         let grown = window.size + f64::from(feedback.delivered);
         window.size = match self.phase {
             Phase::ProbeRtt(_) => LEAST_WINDOW,
-            // The window falls to its target only when the rate is known.
+            // The window is lowered to its target only after the rate is known.
             Phase::Startup if grown > target => window.size,
             _ => grown.min(target).max(LEAST_WINDOW),
         };

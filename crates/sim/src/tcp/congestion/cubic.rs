@@ -1,54 +1,54 @@
-//! CUBIC: a window that grows by the cube of the time since it was reduced.
+//! CUBIC congestion control: the window is a cubic function of the time since its last reduction.
 //!
-//! **Source.** RFC 9438: the window of equation 1 one round trip ahead, at most half as much again
-//! (§4.2); the Reno-friendly region (§4.3); 0.7 after a congestion event (§4.6); fast convergence
-//! (§4.7); a timeout (§4.8). Slow start ends early by HyStart's rule of delay (Ha and Rhee, "Taming
-//! the Elephants", 2011): a round of at least eight samples whose shortest round trip is an eighth
-//! above the shortest of all, at least 4 ms and at most 16 ms, in a window of 16 segments or more.
-//! RFC 8312, which RFC 9438 replaced in 2023, has one slope in the Reno-friendly region (§4.2
-//! there).
+//! **Source.** RFC 9438: the window of equation 1 one round trip ahead, at most 1.5 times the
+//! current one (§4.2); the Reno-friendly region (§4.3); 0.7 after a congestion event (§4.6); fast
+//! convergence (§4.7); a timeout (§4.8). Slow start ends early by HyStart's delay rule (Ha and
+//! Rhee, "Taming the Elephants", 2011): a round of at least eight samples whose minimum round-trip
+//! time exceeds the minimum of all by an eighth, at least 4 ms and at most 16 ms, in a window of 16
+//! segments or more. RFC 8312, which RFC 9438 replaced in 2023, has one slope in the Reno-friendly
+//! region (§4.2 there).
 //!
-//! **Simplifications.** HyStart's rule of ACK trains is left out. Linux has both.
+//! **Simplifications.** HyStart's rule of ACK trains is omitted. Linux has both.
 
 use freeboard::sched_core::{Ecn, Nanos};
 
 use super::{Cause, Controller, Feedback, Window};
 
-/// Segments per second cubed.
+/// Constant C of equation 1, in segments per second cubed.
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;
-/// What the Reno-friendly window grows by in a round trip: 3 · (1 − β) / (1 + β), equal to Reno on
+/// Growth of the Reno-friendly window per round trip: 3 · (1 − β) / (1 + β), equal to Reno on
 /// average (§4.3).
 const FRIENDLY: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
-/// The growth since the last congestion event.
+/// State of the growth since the last congestion event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Epoch {
     start: Nanos,
-    /// K: seconds from the start until the window is back at `origin`.
+    /// K: seconds from the start until the window has returned to `origin`.
     k: f64,
-    /// W_max of equation 1.
+    /// Window at time K, W_max of equation 1.
     origin: f64,
-    /// W_est.
+    /// Reno-friendly window, W_est.
     friendly: f64,
 }
 
-/// CUBIC.
+/// CUBIC congestion control.
 #[derive(Clone, Debug)]
 pub struct Cubic {
     ecn: Ecn,
-    /// The slope of the Reno-friendly region above `cwnd_prior`.
+    /// Slope of the Reno-friendly region above `cwnd_prior`.
     steepest: f64,
-    /// W_max: the window before it was reduced last, less after fast convergence; none after a
+    /// W_max: the window before the last reduction, lowered by fast convergence; `None` after a
     /// timeout.
     highest: Option<f64>,
-    /// `cwnd_prior`.
+    /// Window before the last reduction, `cwnd_prior`.
     before: f64,
     epoch: Option<Epoch>,
     slow_start: HyStart,
 }
 
-/// Where slow start ends.
+/// HyStart: detects the end of slow start.
 #[derive(Clone, Copy, Debug, Default)]
 struct HyStart {
     samples: u32,
@@ -76,15 +76,15 @@ impl HyStart {
 }
 
 impl Cubic {
-    /// A control whose packets have this codepoint: [`Ecn::Ect0`], or [`Ecn::NotEct`].
+    /// Creates a controller for segments with this code point: [`Ecn::Ect0`] or [`Ecn::NotEct`].
     #[must_use]
     pub fn new(ecn: Ecn) -> Self {
         let (highest, before, epoch, slow_start) = (None, 0.0, None, HyStart::default());
         Self { ecn, steepest: 1.0, highest, before, epoch, slow_start }
     }
 
-    /// The same by RFC 8312 §4.2, as kernels of 2018 had it: in the Reno-friendly region a window
-    /// never grows by a whole segment a round trip.
+    /// Creates a controller by RFC 8312 §4.2, as in kernels of 2018: in the Reno-friendly region
+    /// the window never grows by a whole segment per round trip.
     #[must_use]
     pub fn rfc_8312(ecn: Ecn) -> Self {
         Self { steepest: FRIENDLY, ..Self::new(ecn) }
@@ -97,7 +97,7 @@ impl Epoch {
         Self { start: now, k: libm::cbrt((origin - window) / C), origin, friendly: window }
     }
 
-    /// Equation 1 at `seconds` after the start.
+    /// Evaluates equation 1 at `seconds` after the start.
     fn at(&self, seconds: f64) -> f64 {
         let from_origin = seconds - self.k;
         C * from_origin * from_origin * from_origin + self.origin
@@ -165,8 +165,8 @@ mod tests {
         }
     }
 
-    /// By hand: a window of 1,000 segments is reduced to 700, so K = ∛(300 / 0.4) = 9.0856 s, and
-    /// W(t) = 0.4 (t − K)³ + 1,000:
+    /// Calculated manually: a window of 1,000 segments is reduced to 700, so K = ∛(300 / 0.4) =
+    /// 9.0856 s, and W(t) = 0.4 (t − K)³ + 1,000:
     ///
     /// | t | 0 | 2 | 5 | 9.0856 | 12 |
     /// |---|---|---|---|---|---|
@@ -184,8 +184,8 @@ mod tests {
         }
     }
 
-    /// A window that is acknowledged a round trip at a time follows the equation: a round trip
-    /// behind where it aims, so it lies between the curve and the curve a round trip ahead.
+    /// A window acknowledged once per round trip lags its target by a round trip, so it lies
+    /// between the curve and the curve one round trip ahead.
     #[test]
     fn acknowledgements_take_the_window_along_the_curve() {
         let mut cubic = Cubic::new(Ecn::NotEct);
@@ -204,7 +204,8 @@ mod tests {
         }
     }
 
-    /// §4.7: less than the window before gives (1 + β) / 2 of it; more is taken as it is.
+    /// §4.7: a window below the previous W_max sets W_max to (1 + β) / 2 of it; a larger one sets
+    /// it to itself.
     #[test]
     fn a_window_that_falls_leaves_room() {
         let mut cubic = Cubic::new(Ecn::NotEct);
@@ -218,9 +219,9 @@ mod tests {
         assert_eq!((epoch.k, epoch.origin), (0.0, 20.0), "§4.8");
     }
 
-    /// §4.3: a small window grows as Reno's would, by 9/17 of a segment a round trip up to the
-    /// window before and by a whole one above it. By hand, from 7 segments: 7 + 9/17/7 = 7.075630,
-    /// then 9/17/7.075630 more, and so on.
+    /// §4.3: a small window grows as Reno's would, by 9/17 of a segment per round trip up to the
+    /// previous window and by a whole one above it. Calculated manually from 7 segments: 7 + 9/17/7
+    /// = 7.075630, then 9/17/7.075630 more, and so on.
     #[test]
     fn a_small_window_grows_as_renos() {
         let mut cubic = Cubic::new(Ecn::NotEct);
@@ -244,7 +245,7 @@ mod tests {
         assert!(grown.last().is_some_and(|&size| size > 14.0), "{grown:?}");
     }
 
-    /// RFC 8312 §4.2: above the window before, too, it grows by 9/17 of a segment a round trip.
+    /// RFC 8312 §4.2: also above the previous window, growth is 9/17 of a segment per round trip.
     #[test]
     fn by_rfc_8312_the_slope_stays() {
         let mut cubic = Cubic::rfc_8312(Ecn::NotEct);

@@ -1,21 +1,21 @@
-//! NewReno: a segment a round trip, half of it after a loss.
+//! NewReno congestion control: additive increase by a segment per round trip, halving after a loss.
 //!
-//! **Source.** RFC 5681 §3.1: slow start by the segments that are acknowledged, a segment a round
-//! trip above the threshold, half of what was in flight after a loss. RFC 3168 §6.1.2: a mark as a
-//! loss.
+//! **Source.** RFC 5681 §3.1: slow start by the acknowledged segments, one segment per round trip
+//! above the threshold, half of the segments in flight after a loss. RFC 3168 §6.1.2: a mark counts
+//! as a loss.
 
 use freeboard::sched_core::{Ecn, Nanos};
 
 use super::{Cause, Controller, Feedback, Window};
 
-/// NewReno.
+/// NewReno congestion control.
 #[derive(Clone, Copy, Debug)]
 pub struct NewReno {
     ecn: Ecn,
 }
 
 impl NewReno {
-    /// A control whose packets have this codepoint: [`Ecn::Ect0`], or [`Ecn::NotEct`].
+    /// Creates a controller for segments with this code point: [`Ecn::Ect0`] or [`Ecn::NotEct`].
     #[must_use]
     pub const fn new(ecn: Ecn) -> Self {
         Self { ecn }

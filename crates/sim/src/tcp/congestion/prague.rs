@@ -1,12 +1,12 @@
-//! A scalable control like Prague's: the window is reduced by half the part of segments that
-//! carried a mark.
+//! Scalable congestion control like Prague: the window is reduced by half the fraction of marked
+//! segments.
 //!
-//! **Source.** RFC 9331 §4.3, what a scalable control must do, and
-//! draft-briscoe-iccrg-prague-congestion-control: ECT(1); α, the moving average of the marked part
-//! with a gain of 1/16 once a round trip (§2.4.2, as RFC 8257 §3.3); a window that is 1 − α/2 of
-//! what it was, at most once a round trip, at the first mark; a segment a round trip for
-//! those without a mark; growth as of a round trip of at least 25 ms (§2.4.4); half after a loss;
-//! pacing at the window a round trip, twice that in slow start (§2.4.5).
+//! **Source.** RFC 9331 §4.3, the requirements on scalable controls, and
+//! draft-briscoe-iccrg-prague-congestion-control: ECT(1); α, the moving average of the marked
+//! fraction with a gain of 1/16 once per round trip (§2.4.2, as RFC 8257 §3.3); a reduction of the
+//! window to 1 − α/2 of its size, at most once per round trip, at the first mark; growth by a
+//! segment per round trip for unmarked segments, as if the round trip took at least 25 ms (§2.4.4);
+//! halving after a loss; pacing at one window per round trip, twice that in slow start (§2.4.5).
 //!
 //! **Simplifications.** α begins at 1. Slow start ends at the first mark or loss. No fall-back for
 //! queues that mark as for a loss (RFC 9331 §4.3, a SHOULD), and no window below two segments.
@@ -17,24 +17,24 @@ use super::{Cause, Controller, Feedback, Window};
 
 /// Gain of the moving average.
 const GAIN: f64 = 1.0 / 16.0;
-/// Growth is that of a round trip of this length where it is shorter.
+/// Minimum round-trip time assumed for growth.
 const VIRTUAL_RTT: Nanos = Nanos::from_millis(25);
 
-/// A Prague-like control.
+/// Prague-like congestion control.
 #[derive(Clone, Debug)]
 pub struct Prague {
-    /// The part of segments that carry a mark.
+    /// Moving average of the fraction of marked segments.
     alpha: f64,
-    /// Delivered and marked in this round.
+    /// Segments delivered in this round.
     delivered: u32,
     marked: u32,
-    /// The window was reduced in this round.
+    /// True if the window was reduced in this round.
     reduced: bool,
     pace: Option<f64>,
 }
 
 impl Prague {
-    /// A control that has seen nothing.
+    /// Creates the initial state.
     #[must_use]
     pub const fn new() -> Self {
         Self { alpha: 1.0, delivered: 0, marked: 0, reduced: false, pace: None }
@@ -107,9 +107,9 @@ mod tests {
         }
     }
 
-    /// By hand: α is 1 at first, so the first mark halves the window. A round in which a quarter is
-    /// marked gives α = 1 + (0.25 − 1) / 16 = 0.953125; the next mark takes 0.4765625 of the
-    /// window, and no other one of that round does.
+    /// Calculated manually: α is 1 at first, so the first mark halves the window. A round in which
+    /// a quarter is marked gives α = 1 + (0.25 − 1) / 16 = 0.953125; the next mark takes 0.4765625
+    /// of the window, and no other one of that round reduces it.
     #[test]
     fn a_window_is_reduced_by_half_of_the_marked_part() {
         let mut prague = Prague::new();
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(prague.reduce(Nanos::ZERO, 30.0, Cause::Loss), 15.0);
     }
 
-    /// Two marks a round trip are in balance with growth of a segment where α · w / 2 = 1.
+    /// Two marks per round trip balance the growth of one segment where α · w / 2 = 1.
     #[test]
     fn a_steady_part_of_marks_holds_the_window_near_two_over_the_part() {
         let mut prague = Prague::new();

@@ -1,5 +1,4 @@
-//! Tests of what the kernel tells of connections, on events of a kernel (Linux 6.18) and on what is
-//! none.
+//! Tests of reports of connections with those of a kernel (Linux 6.18) and with malformed ones.
 
 use freeboard::flowhash::{FlowKey, Nat as _, Transport};
 use proptest::prelude::*;
@@ -9,8 +8,8 @@ use super::*;
 use crate::forward::queue::Heading;
 use freeboard::sched_core::Nanos;
 
-/// Events as they were read, head included, each beside the line that the table of the same kernel
-/// had for the connection.
+/// Reports as read, header included, each with the line of the same kernel's table for the
+/// connection.
 const GOLDEN: [(&str, &str); 5] = [
     // An echo.
     (
@@ -21,7 +20,7 @@ const GOLDEN: [(&str, &str); 5] = [
         "ipv4     2 icmp     1 24 src=10.8.0.1 dst=10.9.0.2 type=8 code=0 id=25447 src=10.9.0.2 \
          dst=10.9.0.254 type=0 code=0 id=25447 mark=0 zone=0 use=2",
     ),
-    // One of ICMPv6, which has changed.
+    // An ICMPv6 echo after its reply, in an update.
     (
         "d40000000001000000000000000000000a000000540001802c00018014000300fd000000000000000000000000\
          0000011400040020010db800000000000000000000000224000280050001003a00000006000700636c00000500\
@@ -42,7 +41,7 @@ const GOLDEN: [(&str, &str); 5] = [
         "ipv4     2 udp      17 24 src=10.8.0.1 dst=10.9.0.2 sport=46490 dport=99 [UNREPLIED] \
          src=10.9.0.2 dst=10.9.0.254 sport=99 dport=46490 mark=0 zone=0 use=2",
     ),
-    // One of IPv6, whose port is another outside.
+    // An IPv6 datagram with another port outside.
     (
         "c40000000001000600000000000000000a0000004c0001802c00018014000300fd000000000000000000000000\
          0000011400040020010db80000000000000000000000021c0002800500010011000000060002001388000006\
@@ -54,8 +53,7 @@ const GOLDEN: [(&str, &str); 5] = [
          src=2001:0db8:0000:0000:0000:0000:0000:0002 dst=2001:0db8:0000:0000:0000:0000:0000:00fe \
          sport=53 dport=2005 mark=0 zone=0 use=2",
     ),
-    // A connection of TCP to a port that is forwarded, with the state of the protocol behind the
-    // rest.
+    // A TCP connection to a forwarded port, with the protocol's state at the end.
     (
         "c4000000000100060000000000000000020000003400018014000180080001000a090002080002000a0900fe\
          1c00028005000100060000000600020015b30000060003001f9000003400028014000180080001000a080001\
@@ -67,7 +65,7 @@ const GOLDEN: [(&str, &str); 5] = [
     ),
 ];
 
-/// What stands behind the head of a message.
+/// Returns the body after the header of a message.
 fn body(golden: &str) -> Vec<u8> {
     let digits: Vec<u8> = golden
         .bytes()
@@ -79,7 +77,7 @@ fn body(golden: &str) -> Vec<u8> {
     bytes[16..].to_vec()
 }
 
-/// Where attributes of kind [`FIRST`] and [`ANSWER`] end, in the body.
+/// Returns where the attributes of kind [`FIRST`] and [`ANSWER`] end, in the body.
 fn end_of_tuples(body: &[u8]) -> usize {
     let first = usize::from(u16::from_ne_bytes([body[4], body[5]]));
     let answer = usize::from(u16::from_ne_bytes([body[4 + first], body[5 + first]]));
@@ -94,7 +92,7 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Goal: an event says what the line of the table says.
+/// Goal: a report gives the same connection as the line of the table.
 #[test]
 fn an_event_says_what_the_line_says() {
     for (event, line) in GOLDEN {
@@ -104,7 +102,7 @@ fn an_event_says_what_the_line_says() {
     }
 }
 
-/// Goal: an event that is cut anywhere is the connection that it was, or none; never another one.
+/// Goal: a truncated report is the original connection or none, never another one.
 #[test]
 fn an_event_that_is_cut_is_none() {
     for (event, _) in GOLDEN {
@@ -118,8 +116,8 @@ fn an_event_that_is_cut_is_none() {
     }
 }
 
-/// Goal: a tuple in a tuple, values of another length, two protocols and addresses of two families
-/// are no connection.
+/// Goal: nested tuples, values of another length, two protocols and addresses of two families are
+/// no connection.
 #[test]
 fn what_is_nested_wrongly_is_none() {
     let addresses = |family: usize| match family {
@@ -165,13 +163,14 @@ fn what_is_nested_wrongly_is_none() {
 }
 
 proptest! {
-    /// Goal: whatever the bytes are, reading them ends without a panic.
+    /// Goal: parsing arbitrary bytes does not panic.
     #[test]
     fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let _ = Connection::of_event(&bytes);
     }
 
-    /// Goal: bytes of a true event that are changed make no panic, and what is read has addresses of one family.
+    /// Goal: parsing a report with changed bytes does not panic, and the addresses are of one
+    /// family.
     #[test]
     fn changed_events_are_read(
         which in 0..GOLDEN.len(),
@@ -193,8 +192,8 @@ proptest! {
     }
 }
 
-/// Goal: a connection of which the kernel tells is known at once, also while a pass is on that has
-/// it not, and is forgotten by a pass that begins later.
+/// Goal: a reported connection is known at once, even during a pass that does not contain it, and
+/// is forgotten by a pass that begins later.
 #[test]
 fn what_is_told_is_known_at_once() {
     let transport = Transport { protocol: 17, src_port: 46_490, dst_port: 99 };
@@ -218,8 +217,8 @@ fn what_is_told_is_known_at_once() {
     assert_eq!(table.len(), GOLDEN.len());
 }
 
-/// Goal: the table is read seldom while the kernel tells of connections, and often where it does
-/// not, where it has told more than was read, and where the table has no room.
+/// Goal: the table is read rarely while the kernel reports connections, and often if it does not,
+/// if reports were lost, or if the table is full.
 #[test]
 fn the_table_is_read_often_where_the_kernel_does_not_tell() {
     let ms = Nanos::from_millis;
@@ -230,7 +229,7 @@ fn the_table_is_read_often_where_the_kernel_does_not_tell() {
     assert_eq!(nat.every(ms(13_000)), ms(100), "it may have ceased to tell");
     nat.heard(Heard { count: 1, is_overrun: true }, ms(3_050));
     assert_eq!((nat.every(ms(3_051)), nat.due), (ms(100), ms(3_100)));
-    // Of a pass that is on nothing changes: the one behind it comes soon.
+    // Nothing changes for the current pass: the next one follows soon.
     nat.is_reading = true;
     nat.due = ms(3_100);
     nat.heard(Heard { count: 1, is_overrun: true }, ms(3_200));

@@ -1,4 +1,4 @@
-//! What stands side by side under attack.
+//! Queues compared under attack.
 
 use freeboard::flowhash;
 use freeboard::sched_core::{
@@ -11,31 +11,32 @@ use freeboard::{Heap, Isolated, IsolatedConfig, IsolatedMemory, Labelled};
 use super::{Arrival, Attack, MEMORY};
 use crate::discipline::{ByHash, ByNumber, QUEUES, by_hash, by_number, drr, longest, sqf};
 
-/// The queue that serves the victim.
+/// Queue that serves the victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Candidate {
     /// One queue, tail drop.
     Fifo,
-    /// Deficit round robin over hashed flows, the longest gives way.
+    /// Deficit round robin over hashed flows; drops come from the longest queue.
     Drr,
-    /// The same with sparse flows first, as FQ-CoDel serves.
+    /// Deficit round robin with sparse flows first, as in FQ-CoDel.
     SparseFirst,
-    /// The shortest queue first.
+    /// Shortest queue first.
     Sqf,
-    /// [`Isolated`] by source and flow: hosts above flows with sparse flows first, the longest host
-    /// gives way. A part of a [`SmartQueue`](freeboard::SmartQueue), and not the whole: all
-    /// candidates have the AQM of the attack, mostly none, and no line.
+    /// [`Isolated`] by source and flow: hosts above flows with sparse flows first; drops come from
+    /// the host with the longest backlog. It is only a part of a
+    /// [`SmartQueue`](freeboard::SmartQueue): all candidates have the AQM of the attack, mostly
+    /// none, and no shaper.
     Isolated,
-    /// The same with the port that a packet comes in by for its host.
+    /// `Isolated` with the ingress port of a packet as its host.
     Ports,
 }
 
 impl Candidate {
-    /// All of them, in the order of tables.
+    /// All candidates, in the order of tables.
     pub const ALL: [Self; 6] =
         [Self::Fifo, Self::Drr, Self::SparseFirst, Self::Sqf, Self::Isolated, Self::Ports];
 
-    /// The name in tables.
+    /// Returns the name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -48,7 +49,7 @@ impl Candidate {
         }
     }
 
-    /// Empty, for the packets of `attack`.
+    /// Builds an empty queue for the packets of `attack`.
     pub(super) fn build(self, attack: Attack) -> Box<dyn Attacked> {
         if attack.has_codel() {
             let states = vec![CoDelState::EMPTY; (QUEUES + HOSTS) as usize];
@@ -63,7 +64,8 @@ impl Candidate {
     fn with<A: Aqm + 'static>(self, aqm: A, max_len: u32) -> Box<dyn Attacked> {
         let within = "the sizes are constants and the length is one of a packet";
         let limits = Limits::bytes(MEMORY);
-        // The shortest packets of an attack are bytes; between two long ones a few at a time.
+        // The shortest packets of an attack are one byte long, but only a few of them are between
+        // two long ones.
         let packets = 1 << 16;
         let room = vec![Descriptor::EMPTY; packets];
         let drr = |flows| drr(flows, max_len).expect(within);
@@ -89,7 +91,7 @@ impl Candidate {
     }
 }
 
-/// A queue that is told the labels of a packet and takes those it knows.
+/// A queue that receives all labels of a packet and uses those it supports.
 pub(super) trait Attacked {
     fn enqueue(
         &mut self,
@@ -106,7 +108,7 @@ pub(super) trait Attacked {
     fn recount(&self) -> Result<(), Imbalance>;
 }
 
-/// Everything in one queue.
+/// A single queue for all packets.
 struct One<A>(ByNumber<Drr<Vec<DrrFlow>>, A, OwnVictim>);
 
 impl<A: Aqm> Attacked for One<A> {
@@ -157,10 +159,10 @@ impl<O: FlowScheduler, A: Aqm, D: DropPolicy<O>> Attacked for ByHash<O, A, D> {
     }
 }
 
-/// Hosts that can be told apart.
+/// Capacity of the host table.
 const HOSTS: u32 = 256;
 
-/// Tables in vectors.
+/// Isolation with tables in vectors.
 impl<A: Aqm> Attacked for Isolated<Heap, A> {
     fn enqueue(
         &mut self,
@@ -185,7 +187,7 @@ impl<A: Aqm> Attacked for Isolated<Heap, A> {
     }
 }
 
-/// A packet whose host is the port that it comes in by.
+/// A packet whose host is its ingress port.
 struct Port<'a>(&'a Arrival);
 
 impl Labelled for Port<'_> {

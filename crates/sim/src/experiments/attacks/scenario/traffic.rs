@@ -1,4 +1,4 @@
-//! The packets of the victim, and of each of the attacks.
+//! Packets of the victim and of the attacks.
 
 use core::num::NonZeroU64;
 
@@ -15,51 +15,50 @@ type Arrivals = Box<dyn Iterator<Item = Arrival>>;
 const VICTIM: [u8; 4] = [192, 0, 2, 1];
 const SERVER: [u8; 4] = [198, 51, 100, 1];
 const SPARSE_PORT: u16 = 5_060;
-/// A key that is not the one in use.
+/// A key different from the one in use.
 const GUESSED_KEY: u128 = 0x6120_6775_6573_7320_6f66_2068_6973_2e2e;
 
-/// What the attackers do. Where nothing else is said it is one host, and it sends one and a half
-/// times what the link carries.
+/// Attacker behaviour. Unless stated otherwise there is one attacking host, which sends 1.5 times
+/// the rate of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Attack {
-    /// Nothing.
+    /// No attack.
     None,
     /// Every packet, of this length in bytes, is the first of a flow (J01, J02).
     FreshFlows(u32),
-    /// A thousand flows in turn, all of this many hosts, packets of 1,514 bytes (J03, J05: they
-    /// fill the sets of the table at random).
+    /// A thousand flows in turn from this many hosts, packets of 1,514 bytes (J03, J05: they fill
+    /// the sets of the table at random).
     ThousandFlows(u32),
-    /// Sixteen flows whose labels lie in the set of the victim's sparse flow: the key is known
-    /// (J04).
+    /// Sixteen flows with labels in the set of the victim's sparse flow: the key is known (J04).
     KnownKey,
-    /// The same headers, with labels from another key (J04).
+    /// The headers of `KnownKey` with labels from another key (J04).
     SecretKey,
-    /// Every packet has another source address and comes in by the same port (J06).
+    /// Every packet has another source address and arrives at one port (J06).
     Spoofed,
-    /// Every frame is a question of ARP from another address of Ethernet, read by the parser.
+    /// Every frame is an ARP request from another Ethernet address, read by the parser.
     ArpFlood,
-    /// One flow that says it understands marks, and does not, under CoDel (J07).
+    /// One flow that falsely declares ECN support, with CoDel (J07).
     FalseEct,
-    /// One flow that says each of the 64 DSCPs in turn, EF among them, read by the parser (J08).
+    /// One flow with each of the 64 DSCPs in turn, including EF, read by the parser (J08).
     EveryDscp,
-    /// Two hundred flows, none as long as the victim's (J09).
+    /// Two hundred flows, none with a queue as long as the victim's (J09).
     ManyMedium,
-    /// Under CoDel: every 90 ms a burst that at half the link is gone after 80 ms (J10).
+    /// With CoDel: every 90 ms a burst that is drained after 80 ms at half the link's rate (J10).
     TimedBursts,
-    /// Packets of one byte and of 65,535 in turn, in one flow (J11).
+    /// Packets of 1 byte and of 65,535 bytes in turn, in one flow (J11).
     OneByteAndLongest,
-    /// Fragments of packets with ever new identifications, ever new protocol numbers, and headers
-    /// of zeros, read by the parser: two hosts, one of them zero (J12).
+    /// Fragments with ever new identifications, ever new protocol numbers, and all-zero headers,
+    /// read by the parser: two hosts, one of them zero (J12).
     OddHeaders,
-    /// Two hundred flows that send a packet of 1,513 bytes each time they are empty, as much as the
-    /// link carries.
+    /// Two hundred flows that send a packet of 1,513 bytes each time they are empty, at the rate of
+    /// the link.
     UnderQuantum,
-    /// A hundred flows that come in turn with three packets, as much as the link carries.
+    /// A hundred flows that send three packets each in turn, at the rate of the link.
     OnOff,
 }
 
 impl Attack {
-    /// All of them, in the order of tables.
+    /// All attacks, in the order of tables.
     pub const ALL: [Self; 17] = [
         Self::None,
         Self::FreshFlows(64),
@@ -80,7 +79,7 @@ impl Attack {
         Self::OnOff,
     ];
 
-    /// The name in tables.
+    /// Returns the name in tables.
     #[must_use]
     pub fn name(self) -> String {
         match self {
@@ -103,7 +102,7 @@ impl Attack {
         }
     }
 
-    /// Hosts that send, the victim included, as their true addresses are.
+    /// Returns the number of sending hosts by true address, including the victim.
     #[must_use]
     pub const fn hosts(self) -> u32 {
         match self {
@@ -114,7 +113,7 @@ impl Attack {
         }
     }
 
-    /// The longest packet of all flows, in bytes: also the quantum.
+    /// Returns the length of the longest packet of all flows, in bytes, which is also the quantum.
     #[must_use]
     pub const fn max_len(self) -> u32 {
         match self {
@@ -123,19 +122,19 @@ impl Attack {
         }
     }
 
-    /// Whether every queue has CoDel.
+    /// Returns true if every queue has CoDel.
     #[must_use]
     pub const fn has_codel(self) -> bool {
         matches!(self, Self::FalseEct | Self::TimedBursts)
     }
 
-    /// Whether the sources of packets are what they say.
+    /// Returns true if packets have their true source addresses.
     #[must_use]
     pub const fn is_honest(self) -> bool {
         !matches!(self, Self::Spoofed)
     }
 
-    /// What the attackers send, in order of time.
+    /// Returns the attackers' packets in order of time.
     pub(super) fn arrivals(self, hasher: SipHash13, mut random: Stream) -> Arrivals {
         const HALF_MORE: u64 = 150;
         let key = |host: u8, flow: u32| udp([10, 0, 0, host], flow);
@@ -195,7 +194,7 @@ impl Attack {
     }
 }
 
-/// The victim's flow that always has packets, and its sparse one.
+/// Returns the packets of the victim's bulk flow and of its sparse flow.
 pub(super) fn victim(hasher: SipHash13, mut random: Stream) -> (Arrivals, Arrivals) {
     let of = |key: FlowKey| Labels::new(&key, &hasher);
     let (bulk, sparse) = (of(victim_key(443)), of(victim_key(SPARSE_PORT)));
@@ -216,7 +215,7 @@ fn victim_key(src_port: u16) -> FlowKey {
     FlowKey::V4 { src: VICTIM, dst: SERVER, transport }
 }
 
-/// The flow of this number of an attacker.
+/// Returns the key of an attacker's flow with this number.
 fn udp(src: [u8; 4], flow: u32) -> FlowKey {
     let [_, third, high, low] = flow.to_be_bytes();
     let transport =
@@ -224,8 +223,8 @@ fn udp(src: [u8; 4], flow: u32) -> FlowKey {
     FlowKey::V4 { src, dst: [198, 51, 100, third], transport }
 }
 
-/// Packet after packet at `hundredths` of the link's rate, each of a flow and a host, a port and a
-/// length that its number decides.
+/// Returns packets at `hundredths` of the link's rate, whose flow, host, port and length are
+/// functions of their number.
 fn paced(
     hundredths: u64,
     mut packet: impl FnMut(u32) -> ((Labels, u32), u32) + 'static,
@@ -243,7 +242,8 @@ fn attacker_packet(at: Nanos, (labels, port): (Labels, u32), len: u32) -> Arriva
     Arrival { at, whose: Whose::Attacker, labels, port, len, ecn: Ecn::NotEct }
 }
 
-/// Sixteen flows of one host in the set of the victim's sparse flow, if labels come from `hasher`.
+/// Returns sixteen flows of one host in the set of the victim's sparse flow, if labels come from
+/// `hasher`.
 fn colliding(hasher: SipHash13) -> Vec<FlowKey> {
     let set = |key: &FlowKey| key.label(&hasher) % QUEUES / 8;
     let of_victim = set(&victim_key(SPARSE_PORT));
@@ -251,7 +251,7 @@ fn colliding(hasher: SipHash13) -> Vec<FlowKey> {
     keys.filter(|key| set(key) == of_victim).take(16).collect()
 }
 
-/// A datagram of one flow with the DSCP of its turn.
+/// Builds a datagram of one flow; the DSCP follows from its number.
 fn marked_frame(n: u32) -> [u8; 64] {
     let mut frame = [0; 64];
     frame[12..14].copy_from_slice(&[0x08, 0x00]);
@@ -262,7 +262,7 @@ fn marked_frame(n: u32) -> [u8; 64] {
     frame
 }
 
-/// A question of ARP, from the address of Ethernet that ends so, to all.
+/// Builds a broadcast ARP request from the Ethernet address with this ending.
 fn arp_frame(device: [u8; 4]) -> [u8; 60] {
     let mut frame = [0; 60];
     frame[..8].copy_from_slice(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0]);
@@ -271,8 +271,8 @@ fn arp_frame(device: [u8; 4]) -> [u8; 60] {
     frame
 }
 
-/// In turn: a fragment that is not the first, of a packet of its own; a packet of an unknown
-/// protocol; zeros.
+/// Builds in turn: a non-first fragment of a packet of its own; a packet of an unknown protocol;
+/// zeros.
 fn odd_frame(n: u32) -> [u8; 64] {
     let mut frame = [0; 64];
     if n % 3 == 2 {
@@ -303,8 +303,8 @@ mod tests {
     use conformance::rng::Streams;
     use freeboard::flowhash::Ending;
 
-    /// Goal: the odd headers are what they are called, and each kind has one defined flow or one
-    /// for each protocol number, and one host. Method: the parser's own word for each.
+    /// Goal: odd headers are parsed as intended, each kind having one defined flow or one for each
+    /// protocol number, and one host. Method: compare with the parser's result for each.
     #[test]
     fn odd_headers_end_where_they_should() {
         for n in 0..600 {

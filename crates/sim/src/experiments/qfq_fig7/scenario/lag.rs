@@ -1,4 +1,4 @@
-//! How far a flow falls behind its reserved rate, packet by packet.
+//! Lag of a flow behind its reserved rate, packet by packet.
 
 use std::collections::VecDeque;
 
@@ -6,13 +6,13 @@ use freeboard::sched_core::Nanos;
 
 use super::CORE_RATE;
 
-/// Time by which a packet was late, in nanoseconds; negative: it was early.
+/// Time by which a packet was late, in nanoseconds; negative if it was early.
 pub type Lag = i64;
 
 /// Measures `t_c − t_a − Q/(φ·R)` for every packet of one flow at each of two links, and keeps the
-/// largest. `t_a` is when the packet came, `t_c` when its last bit left, `Q` what the flow had at
-/// the link right after `t_a`, the untransmitted rest of a packet on the line included. The worst
-/// that can be is the flow's T-WFI (QFQ §VI). The flow must not lose packets.
+/// maximum. `t_a` is the packet's arrival, `t_c` the departure of its last bit, `Q` the flow's
+/// backlog at the link right after `t_a`, including the untransmitted rest of a packet on the link.
+/// The maximum possible is the flow's T-WFI (QFQ §VI). The flow must not lose packets.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
     weight: u64,
@@ -23,15 +23,15 @@ pub(super) struct Meter {
 
 #[derive(Clone, Debug, Default)]
 struct Hop {
-    /// When each packet queued would leave at the reserved rate.
+    /// Departure time of each queued packet at the reserved rate.
     due: VecDeque<Lag>,
     queued_bytes: u64,
-    /// When the last bit of the flow's latest packet is on the line.
+    /// Time at which the last bit of the flow's latest packet is on the link.
     line_until: Nanos,
 }
 
 impl Meter {
-    /// A meter for a flow that has `weight` of `sum`.
+    /// Creates a meter for a flow with a share of `weight` in `sum`.
     pub(super) fn new(weight: u32, sum: u64) -> Self {
         let weight = u64::from(weight.max(1));
         Self { weight, sum, hops: Default::default(), worst: Lag::MIN }
@@ -43,7 +43,7 @@ impl Meter {
         hop.queued_bytes += u64::from(len);
         let at_line_rate = hop.queued_bytes * NANOS_PER_BYTE + hop.line_until.since(now).0;
         // 2,000 packets of 1,500 bytes are 2^32 ns, and no sum of weights exceeds 2^24. Rounded
-        // down: a lag is never understated.
+        // down, so that a lag is never understated.
         let at_own_rate = at_line_rate * self.sum / self.weight;
         hop.due.push_back((now.0 + at_own_rate).cast_signed());
     }
@@ -56,7 +56,7 @@ impl Meter {
         self.worst = self.worst.max(last_bit.0.cast_signed() - due);
     }
 
-    /// The largest lag so far; [`Lag::MIN`] if no packet has left.
+    /// Returns the maximum lag so far; [`Lag::MIN`] if no packet has left.
     pub(super) const fn worst(&self) -> Lag {
         self.worst
     }
@@ -66,7 +66,7 @@ impl Meter {
 mod tests {
     use super::*;
 
-    /// At 10 Mbit/s 200 bytes take 160 µs; a flow with a quarter of the line is to have 640 µs
+    /// At 10 Mbit/s 200 bytes take 160 µs; a flow with a quarter of the link should get 640 µs
     /// each.
     #[test]
     fn a_lag_is_what_a_packet_takes_beyond_its_flows_backlog_at_the_reserved_rate() {
@@ -76,7 +76,7 @@ mod tests {
         meter.enters(0, micros(0), 200);
         meter.leaves(0, micros(160), 200);
         assert_eq!(meter.worst(), 160_000 - 640_000);
-        // Half of the first packet is still on the line: (80 + 160) · 4 = 960 µs after 80 µs.
+        // Half of the first packet is still on the link: (80 + 160) · 4 = 960 µs after 80 µs.
         meter.enters(0, micros(80), 200);
         meter.leaves(0, micros(1_200), 200);
         assert_eq!(meter.worst(), 1_200_000 - 80_000 - 960_000);
