@@ -1,5 +1,5 @@
 //! Packet scheduling for routers as a library: fair shares per host and per flow, low delay for
-//! sparse flows, active queue management (AQM), and a shaper that keeps the queue here instead of
+//! sparse flows, active queue management (AQM), and a shaper, so that packets queue here instead of
 //! in the modem.
 //!
 //! ```text
@@ -36,9 +36,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! This needs the feature `alloc` (`cargo add freeboard --features alloc`): tables and buffers are
-//! allocated once, at construction. Without an allocator, put a [`StaticFrames`] in a `static`. To
-//! keep packets in your own buffers, use a queue with [`Descriptors`].
+//! This needs the feature `alloc`: tables and buffers are allocated once, at construction. Without
+//! an allocator, put a [`StaticFrames`] in a `static`. To keep packets in your own buffers, use a
+//! queue by descriptor ([`Descriptors`]).
 //!
 //! Next steps:
 //!
@@ -54,30 +54,32 @@
 //! |---|---|
 //! | [`SmartQueue`] | the complete queue: host isolation, AQM, tins, shaper and buffers |
 //! | [`QueueSettings`] | the settings of a queue, as text or as a struct |
-//! | [`TinPlan`] | tins (traffic classes) and the packets that go there; [`TinMode`] has those of CAKE |
+//! | [`TinPlan`] | tins (traffic classes), and which packets belong to each; [`TinMode`] has CAKE's plans |
 //! | [`QueueStatistics`] | counters and backlog; `Snapshot` also has all flows and hosts |
 //! | [`Isolated`] | queues with host isolation, in all modes of CAKE ([`Isolation`]) |
 //! | [`Hashed`] | any flow scheduler of [`sched_core`], with flows found by hash |
-//! | [`Shaped`](shaper::Shaped) | a rate ([`Rate`](shaper::Rate)) and a framing ([`Overhead`](shaper::Overhead)) in front of any of these |
+//! | [`Shaped`](shaper::Shaped) | a shaper with a rate ([`Rate`](shaper::Rate)) and a framing ([`Overhead`](shaper::Overhead)) around any of these |
 //! | [`LabelledScheduler`] | the trait to enqueue a packet with its [`Labels`](flowhash::Labels) |
-//! | [`Scheduler`](sched_core::Scheduler) | the trait to dequeue packets, and the contract of every queue here |
+//! | [`Scheduler`](sched_core::Scheduler) | the trait of every queue: enqueue by flow, dequeue, time, limits and counters |
 //! | [`Buffers`] | numbered buffers for frames |
 //! | [`Segmenter`] | splits a GSO super-packet into the packets that the link carries |
 //!
 //! To assemble other combinations yourself, see [`by_hand`]. The parts are crates of their own:
-//! [`flowhash`] (reads packets), [`sched_core`] (orders and drops them), [`shaper`] (times them).
+//! [`flowhash`] (classifies packets), [`sched_core`] (schedules and drops them), [`shaper`]
+//! (decides when they may leave).
 //!
 //! # Guarantees
 //!
 //! No operating system, no unsafe code, no clock, no reachable panic in release builds, and no
-//! allocation after construction. The work per call does not grow with the number of flows or of
-//! queued packets. Where a scheduler bounds delay or service in bytes, its type returns the bound
-//! as a [`Guarantee`](sched_core::Guarantee).
+//! allocation after construction except for a `Snapshot`. The work per packet does not grow with
+//! the number of queued packets. It does not grow with the number of flows either, except
+//! logarithmically in [`Wf2q`](sched_core::Wf2q), in [`Classes`](sched_core::Classes), and for
+//! hosts with rates or ceilings. Schedulers with a proven bound on delay or service in bytes return
+//! it as a [`Guarantee`](sched_core::Guarantee).
 //!
 //! # Features
 //!
-//! On by default; each adds a part of [`SmartQueue`] that takes flash even where no setting uses
-//! it:
+//! On by default; each adds a part of [`SmartQueue`] that takes flash even if no setting uses it:
 //!
 //! - `ack-filter`: the filter for TCP acknowledgements.
 //! - `aqms`: RED, BLUE, PIE and PI2, beside COBALT and CoDel.
@@ -87,8 +89,8 @@
 //!
 //! - `alloc`: `Heap`, tables on the heap.
 //! - `defmt`: `defmt::Format` for the types that firmware logs.
-//! - `heapless`: `Buffers::store_received`, which stores frames from a ring between an interrupt
-//!   and the main loop.
+//! - `heapless`: `Buffers::store_received`, which stores frames from a ring that an interrupt
+//!   handler fills.
 //! - `serde`: `serde::Serialize` for statistics; `serde::Serialize` and `serde::Deserialize` for
 //!   settings, as text.
 #![no_std]

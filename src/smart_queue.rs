@@ -63,11 +63,11 @@ use outlet::{Outlet, SmartAqm};
 /// Only the rate is required ([`upload`](SmartQueue::upload), [`download`](SmartQueue::download)).
 /// The defaults of [`SmartQueueBuilder`]:
 ///
-/// - **Isolation**: local hosts share the link, and the flows of a host share what it gets:
+/// - **Isolation**: local hosts share the link, and the flows of a host share what their host gets:
 ///   `dual-srchost` for uploads, `dual-dsthost` for downloads.
 /// - **AQM**: COBALT ([`AqmKind`]) for a round-trip time of 100 ms ([`Rtt::INTERNET`]), with a
-///   longer target on slow links ([`Rtt::aqm`]). Packets with ECT(1) are also marked above a
-///   shallow threshold in their flow's queue ([`Rtt::l4s`]).
+///   longer target on slow links ([`Rtt::aqm`]). Packets with ECT(1) are also marked if they have
+///   waited for longer than a shallow threshold ([`Rtt::l4s`]).
 /// - **Limits**: the bytes that the rate carries in four round-trip times, and as many frames as
 ///   there are buffers.
 /// - **Overhead**: none; [`SmartQueueBuilder::framing`] takes the keywords of the link, such as
@@ -87,8 +87,8 @@ use outlet::{Outlet, SmartAqm};
 /// [`with_host_identity`](SmartQueue::with_host_identity).
 ///
 /// With frames, the queue reads the headers, finds flow and hosts by a keyed hash, and writes
-/// congestion marks into IPv4 and IPv6 headers. When all buffers are in use, a packet is dropped
-/// from a host with about the longest backlog, not the arriving one.
+/// congestion marks into IPv4 and IPv6 headers. When all buffers are in use, a packet of the host
+/// with (approximately) the longest backlog is dropped instead of the arriving one.
 ///
 /// ```
 /// use freeboard::SmartQueue;
@@ -106,14 +106,15 @@ use outlet::{Outlet, SmartAqm};
 /// ```
 ///
 /// **Time.** You pass in timestamps, and [`poll_at`](SmartQueue::poll_at) returns when to call
-/// next. A timestamp up to a second earlier than the last one counts as no time passing; after a
-/// larger step back, time goes on from the new timestamp ([`Shaped`](shaper::Shaped)).
+/// next. If a timestamp is up to a second earlier than the last one, no time passes; after a larger
+/// step back, time continues from the new timestamp ([`Shaped`](shaper::Shaped)).
 /// [`TickClock`](sched_core::TickClock) turns a 32-bit counter into a clock.
 ///
-/// **Back-pressure.** [`set_device`](SmartQueue::set_device) sets what the device behind the queue
-/// takes, with a rate or [without one](Rate::UNLIMITED). Meanwhile packets wait here, each flow in
-/// its own queue, and the AQM counts their waiting time. Time lost while the device was busy is
-/// caught up, at most 10 ms, as for a late caller ([`Shaped`](shaper::Shaped)).
+/// **Back-pressure.** [`set_device`](SmartQueue::set_device) sets how much the device behind the
+/// queue accepts, in addition to a rate or [without one](Rate::UNLIMITED). While the device is
+/// busy, packets wait here, each flow in its own queue, and this time counts towards the sojourn
+/// time that the AQM sees. Afterwards the shaper catches up at most 10 ms of the lost time, as for
+/// a late caller ([`Shaped`](shaper::Shaped)).
 ///
 /// For a device that accepts or refuses each frame only when offered one, use
 /// [`pop_if`](SmartQueue::pop_if): a refused frame stays in the queue, so none is lost. With an
@@ -143,13 +144,13 @@ use outlet::{Outlet, SmartAqm};
 ///
 /// **Memory.** On the heap ([`SmartQueueBuilder::frames`]), in a `static` ([`StaticFrames`]), or in
 /// your own tables ([`SmartQueueBuilder::descriptors_in`]). Nothing is allocated after
-/// construction. The value itself takes up to 1.6 kB.
+/// construction, except by `snapshot`. A `SmartQueue` takes up to 1.6 kB in addition.
 ///
 /// **Threads.** A queue is `Send` and `Sync`. To share one between threads, put it behind a lock,
 /// since packets go in and out through `&mut self`. This also holds for [`Isolated`],
 /// [`Hashed`](crate::Hashed), [`Buffers`](crate::Buffers), [`Shaped`](shaper::Shaped) and the types
-/// of `sched_core`, if their parameters are `Send` and `Sync`: a [NAT](SmartQueue::with_nat), [host
-/// rules](SmartQueue::with_host_rules) or your own AQM.
+/// of `sched_core`, if their type parameters, such as a [NAT](SmartQueue::with_nat),
+/// [host rules](SmartQueue::with_host_rules) or your own AQM, are `Send` and `Sync`.
 ///
 /// **Cost.** By descriptor, that of [`Isolated`] behind a [`Shaped`](shaper::Shaped) link. With
 /// frames, also a copy, a parse and a hash per arriving frame.
@@ -169,7 +170,7 @@ impl<S: Storage, P> fmt::Debug for SmartQueue<S, P> {
     }
 }
 
-/// The marker of a [`SmartQueue`] by descriptor: the bytes of packets stay in buffers of the
+/// Marker type of a [`SmartQueue`] by descriptor: the bytes of packets stay in buffers of the
 /// caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptors;
@@ -200,8 +201,8 @@ impl SmartQueue<Slices<'static>> {
 impl<S: Storage, P> SmartQueue<S, P> {
     /// Returns when to call `pop` or `dequeue` next: `now` if a packet may leave, later if the link
     /// is busy until then. After the clock has stepped back by more than a second it returns `now`:
-    /// a call with this timestamp resynchronizes the shaper, and if that call returns nothing, the
-    /// next `poll_at` returns when a packet leaves.
+    /// `pop` or `dequeue` with this timestamp resynchronizes the shaper, and if it returns nothing,
+    /// the next `poll_at` returns when a packet may leave.
     ///
     /// Returns `None` if nothing is queued, if the link is [stopped](Rate::STOPPED), or if the next
     /// packet does not fit into the device. Call again after the next arrival, change of rate or
@@ -213,9 +214,10 @@ impl<S: Storage, P> SmartQueue<S, P> {
     }
 
     /// Sets the rate from `now` on, also for bytes sent earlier that still occupy the link
-    /// ([`Shaper::set_rate`]). The AQM's target follows. Unless the caller has set limits, the
+    /// ([`Shaper::set_rate`]). The AQM's target is adapted. Unless the caller has set limits, the
     /// limit in bytes is raised too; it is never lowered, so nothing is dropped. The number of
-    /// buffers stays: for a rate that will grow tenfold later, use [`SmartQueueBuilder::buffers`].
+    /// buffers does not change: for a rate that will grow tenfold later, use
+    /// [`SmartQueueBuilder::buffers`].
     ///
     /// Cost: O(tins), with divisions. If the limit in bytes is raised so far that the
     /// [grain](sched_core::LongestHostDrop::grain) of the drop policy changes, O(hosts) as well.
@@ -231,10 +233,10 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.follow();
     }
 
-    /// Replaces the shaper, with its rate, its catch-up and the time until which the link is busy:
-    /// for a shaper taken from a queue that this one replaces, or for [this queue's](Self::line)
-    /// with another [catch-up](Shaper::with_catch_up). AQM and limit in bytes follow its rate as
-    /// for [`set_rate`](Self::set_rate), at the same cost.
+    /// Replaces the shaper, including its rate, its catch-up and the time until which the link is
+    /// busy. Pass the shaper of a queue that this one replaces, or [this queue's](Self::line) with
+    /// another [catch-up](Shaper::with_catch_up). AQM and limit in bytes are adapted to its rate as
+    /// by [`set_rate`](Self::set_rate), at the same cost.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -252,7 +254,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.follow();
     }
 
-    /// Sets AQM and limits for the rate and the round-trip time in force.
+    /// Adapts AQM and limits to the current rate and round-trip time.
     fn follow(&mut self) {
         self.follow_rate_in_tins();
         self.follow_in_tins(self.aqm(), self.is_l4s());
@@ -279,7 +281,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
         memory.limits()
     }
 
-    /// Records another memory limit; returns the limits that keep to it.
+    /// Sets the memory limit; returns the limits reduced to it.
     fn limit_memory(&mut self, limit: Option<MemoryLimit>) -> Result<Limits, MemoryLimitError> {
         let asked = self.outlet.memory.map_or(self.limits(), |memory| memory.asked);
         let line = (self.outlet.line.line().rate(), self.outlet.rtt);
@@ -304,8 +306,8 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.buffer.map_or(bytes.into(), in_buffers)
     }
 
-    /// Sets the parameters of the AQM in all tins, until rate, shaper, tins or round-trip time
-    /// change. Cost: O(queues) for another AQM than the current one.
+    /// Sets the parameters of the AQM in all tins. A change of rate, shaper, tins or round-trip
+    /// time replaces them. Cost: O(queues) if `params` are of another AQM than the current one.
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`]; nothing has changed then.
@@ -323,8 +325,8 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.chosen_mut().set_choice(params)
     }
 
-    /// Changes the AQM, for the rate and the round-trip time in force. Another AQM starts without
-    /// state for any queue. The current AQM, set again, keeps its state and loses
+    /// Sets the AQM, with parameters for the current rate and round-trip time. Another AQM than the
+    /// current one starts with empty state in every queue. The same AQM keeps its state, but not
     /// [parameters](Self::set_aqm_params) set by the caller. Cost: O(queues).
     pub fn set_aqm(&mut self, kind: AqmKind) {
         self.follow_in_tins(kind, self.is_l4s());
@@ -336,8 +338,8 @@ impl<S: Storage, P> SmartQueue<S, P> {
         AqmKind::of(self.chosen().choice())
     }
 
-    /// Turns marking of packets with ECT(1) above a shallow threshold on or off, from the next
-    /// packet on: [`SmartQueueBuilder::l4s`].
+    /// Turns the shallow marking threshold for packets with ECT(1) on or off, from the next packet
+    /// on: [`SmartQueueBuilder::l4s`].
     pub fn set_l4s(&mut self, on: bool) {
         let (plan, rate) = (*self.tins(), self.outlet.line.line().rate());
         let (rtt, max_len) = (self.outlet.rtt, self.outlet.max_len);
@@ -348,7 +350,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
         }
     }
 
-    /// Returns true if packets with ECT(1) are marked above a shallow threshold.
+    /// Returns true if packets with ECT(1) have a shallow marking threshold.
     #[must_use]
     pub fn is_l4s(&self) -> bool {
         self.chosen().l4s().is_some()
@@ -375,14 +377,14 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.line.inner_mut().aqm_mut()
     }
 
-    /// Resets the shaper as if nothing had been sent: the next packet may leave at once, also at a
+    /// Resets the shaper as if nothing had been sent: the next packet may leave at once, even at a
     /// timestamp up to a second earlier. After a longer step back the shaper resynchronizes without
     /// this call.
     pub fn reset_line(&mut self) {
         self.outlet.line.reset_line();
     }
 
-    /// Sets the framing of the link, from the next packet that leaves on.
+    /// Sets the framing of the link, for packets that leave from now on.
     pub fn set_overhead(&mut self, link: Overhead) {
         self.outlet.line.set_overhead(link);
         self.outlet.line.inner_mut().set_overhead(link);
@@ -399,20 +401,20 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.line.is_ingress()
     }
 
-    /// Sets what the device behind the queue takes from now on: back-pressure beside the rate, see
+    /// Sets how much the device behind the queue accepts from now on, in addition to the rate: see
     /// [`DeviceRoom`]. After [`DeviceRoom::Busy`] nothing leaves until the driver sets
     /// [`DeviceRoom::Ready`] or [adds capacity](Self::add_room).
     pub const fn set_device(&mut self, device: DeviceRoom) {
         self.outlet.device = device;
     }
 
-    /// Adds `bytes` to what the device takes, after it has sent some. No effect while it is
+    /// Adds `bytes` to what the device accepts, after it has sent some. No effect while it is
     /// [`DeviceRoom::Ready`].
     pub const fn add_room(&mut self, bytes: u32) {
         self.outlet.device = self.outlet.device.with_more(bytes);
     }
 
-    /// Returns what the device still takes: the last setting less the bytes sent since.
+    /// Returns what the device still accepts: the last setting minus the bytes sent since.
     #[must_use]
     pub const fn device(&self) -> DeviceRoom {
         self.outlet.device
@@ -430,7 +432,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.line.counters()
     }
 
-    /// Returns the limits in force.
+    /// Returns the current limits.
     #[must_use]
     pub fn limits(&self) -> Limits {
         self.outlet.line.limits()
@@ -452,7 +454,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.rtt
     }
 
-    /// Returns the isolation in force.
+    /// Returns the current isolation.
     #[must_use]
     pub fn isolation(&self) -> Isolation {
         self.outlet.line.inner().isolation()
@@ -472,14 +474,14 @@ impl<S: Storage, P> SmartQueue<S, P> {
     }
 }
 
-/// Packets by descriptor. The method [`enqueue`](Self::enqueue) isolates hosts; the one of
-/// [`Scheduler`] knows only a flow label and treats each flow as a host of its own.
+/// Packets by descriptor. The method [`enqueue`](Self::enqueue) isolates hosts;
+/// [`Scheduler::enqueue`] takes only a flow label and treats each flow as a host of its own.
 impl<S: Storage> SmartQueue<S, Descriptors> {
     /// Enqueues `packet` with these labels at time `now`. Packets dropped to make space go to
     /// `drops`.
     ///
     /// # Errors
-    /// [`Rejected`] hands the packet back.
+    /// [`Rejected`], with the packet.
     #[inline(always)] // as `dequeue`
     pub fn enqueue(
         &mut self,
@@ -496,7 +498,7 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
     /// Filtered packets go to `drops`. Otherwise like [`enqueue`](Self::enqueue).
     ///
     /// # Errors
-    /// [`Rejected`] hands the packet back; then nothing is filtered.
+    /// [`Rejected`], with the packet; nothing is filtered then.
     ///
     /// ```
     /// use freeboard::flowhash::{Ack, Labels, parse};
@@ -543,15 +545,16 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         self.outlet.enqueue_ack(now, labels, (packet, &ack), (filter, acks), drops)
     }
 
-    /// Returns the next packet if one may leave at `now`. If the AQM has marked it, its ECN bits
-    /// are CE, and the caller rewrites the header ([`mark_congestion`]). Packets that the AQM drops
-    /// go to `drops`.
+    /// Returns the next packet if one may leave at `now`. If the AQM has marked it, its ECN field
+    /// is CE, and the caller must write it into the header ([`mark_congestion`]). Packets that the
+    /// AQM drops go to `drops`.
     #[inline(always)] // like `Isolated::dequeue`
     pub fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.outlet.dequeue(now, drops)
     }
 
-    /// Sets limits, which no change of rate alters any more. Packets above them are dropped.
+    /// Sets limits; later changes of the rate no longer change them. Packets above them are
+    /// dropped.
     pub fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.outlet.is_by_rate = false;
         let limits = self.within_memory(limits);
@@ -574,7 +577,7 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
     }
 
     /// Sets the isolation at any time; all packets stay queued. `labels_of` returns the labels of a
-    /// queued packet, its tin included. No effect if it is the isolation in force. See
+    /// queued packet, including its tin. No effect if it is the current isolation. See
     /// [`Isolated::rebuild`] for order, counters and cost.
     ///
     /// # Errors
@@ -590,7 +593,8 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         self.outlet.line.inner_mut().rebuild(isolation, None, labels_of)
     }
 
-    /// Switches to labels under another key at any time: [`Isolated::relabel`].
+    /// Gives all queued packets new labels, as after a change of the hash key:
+    /// [`Isolated::relabel`].
     pub fn relabel<L: Labelled>(&mut self, labels_of: impl FnMut(Packet) -> L) {
         self.outlet.line.inner_mut().relabel(labels_of);
     }
@@ -603,7 +607,7 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
 }
 
 impl<S: Storage> Scheduler for SmartQueue<S, Descriptors> {
-    /// Enqueues a packet whose label is `flow`; the flow is its own host.
+    /// Enqueues a packet with the flow label `flow`, as of a host of its own.
     #[inline(always)] // like `Isolated::dequeue`
     fn enqueue(
         &mut self,

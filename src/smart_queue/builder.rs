@@ -85,8 +85,8 @@ const BUFFERS: (u32, u32) = (256, 8_192);
 
 impl SmartQueueBuilder {
     /// Default length of the longest Ethernet frame: header, two VLAN tags (802.1ad) and 1,500
-    /// bytes. This also fits a frame with one tag (802.1Q) and the checksum, on devices that pass
-    /// the checksum on.
+    /// bytes. This also fits a frame with one tag (802.1Q) and the checksum, on devices that
+    /// include the checksum.
     pub const MAX_FRAME: u32 = 1_522;
     /// Default length of the longest IP packet.
     pub const MAX_PACKET: u32 = 1_500;
@@ -133,7 +133,8 @@ impl SmartQueueBuilder {
         Self { isolation, ..self }
     }
 
-    /// Sets the round-trip time of a typical flow, from which the AQM is set.
+    /// Sets the round-trip time of a typical flow, from which the parameters of the AQM and the
+    /// default limits are derived.
     #[must_use]
     pub const fn rtt(self, rtt: Rtt) -> Self {
         Self { rtt, ..self }
@@ -145,17 +146,19 @@ impl SmartQueueBuilder {
         Self { aqm: kind, ..self }
     }
 
-    /// Turns marking of packets with ECT(1), which scalable senders set (RFC 9331), on or off. They
-    /// are marked above a shallow threshold in their flow's queue ([`Rtt::l4s`]), in addition to
-    /// the AQM; other packets are not affected. Default: on.
+    /// Turns on or off the shallow marking threshold for packets with ECT(1), which scalable
+    /// senders set (RFC 9331). Such a packet is marked if it has waited for longer than the
+    /// threshold ([`Rtt::l4s`]), in addition to the AQM; other packets are not affected. Default:
+    /// on.
     #[must_use]
     pub const fn l4s(self, on: bool) -> Self {
         Self { l4s: on, ..self }
     }
 
-    /// Sets whether frames leave with their code point cleared, their ECN bits kept
-    /// ([`clear_dscp`](super::clear_dscp)): for a network behind the link that does not use it or
-    /// uses it differently. No effect by descriptor, where the caller has the bytes. Default: off.
+    /// Sets whether the DSCP of frames is cleared when they leave
+    /// ([`clear_dscp`](super::clear_dscp)); the ECN bits stay. Use this if the network behind the
+    /// link does not use the DSCP or uses it differently. No effect by descriptor, where the caller
+    /// has the bytes. Default: off.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -174,13 +177,13 @@ impl SmartQueueBuilder {
         Self { wash: on, ..self }
     }
 
-    /// Sets the tins, the classes of the link; one unless set. Takes a [`TinMode`] or your own
-    /// [`TinPlan`]. Within its share of the rate a tin is served before the tins below it. Hosts
-    /// and flows of each tin are isolated as set by [`isolation`](Self::isolation), and each tin
-    /// has an AQM for its part of the rate.
+    /// Sets the tins (traffic classes): a [`TinMode`] or your own [`TinPlan`]. Default: one tin.
+    /// Within its share of the rate a tin is served before the tins below it. Hosts and flows of
+    /// each tin are isolated as set by [`isolation`](Self::isolation), and the AQM of each tin is
+    /// set for its share of the rate.
     ///
-    /// With frames the tin is chosen by the code point of the frame, or by a mark of the caller
-    /// ([`SmartQueue::push_marked`]); by descriptor, by the labels ([`InTin`](crate::InTin)).
+    /// With frames, the DSCP selects the tin, or a mark that the caller passes
+    /// ([`SmartQueue::push_marked`]); by descriptor, the labels do ([`InTin`](crate::InTin)).
     ///
     /// ```
     /// use freeboard::sched_core::Nanos;
@@ -294,22 +297,22 @@ impl SmartQueueBuilder {
         Ok(Self { framing: (of_frames, of_packets), ..self })
     }
 
-    /// Sets the framing of the link for packet lengths that include whatever header the packets
-    /// begin with.
+    /// Sets the framing of the link. Its overhead is added to the length of packets as enqueued,
+    /// which includes an Ethernet header if they have one.
     #[must_use]
     pub const fn overhead(self, link: Overhead) -> Self {
         Self { framing: (link, link), ..self }
     }
 
     /// Declares that packets begin with an IP header, as on a TUN device, instead of an Ethernet
-    /// header. A queue that is given the other kind treats all packets as one flow of one host;
+    /// header. Packets of the other kind are all treated as one flow of one host;
     /// [`NonIpFrames::wrong_layer`](crate::NonIpFrames::wrong_layer) counts them.
     #[must_use]
     pub const fn raw_ip(self) -> Self {
         Self { layer: LinkLayer::RawIp, ..self }
     }
 
-    /// Sets the tunnels that are parsed and the use of IPv6 flow labels. No effect by descriptor,
+    /// Sets which tunnels are parsed and when IPv6 flow labels are used. No effect by descriptor,
     /// where the caller parses. Default: [`Parser::new`].
     ///
     /// ```
@@ -338,31 +341,32 @@ impl SmartQueueBuilder {
     }
 
     /// Sets the limits of the queue. Default on the heap: what the rate carries in four round-trip
-    /// times, at least 32 of the longest packets and at most 16 MiB; it follows the rate upwards.
-    /// Default in your own memory: only the number of buffers or descriptors.
+    /// times, at least 32 of the longest packets and at most 16 MiB; it is raised with the rate,
+    /// but never lowered. Default in your own memory: only the number of buffers or descriptors.
     #[must_use]
     pub const fn limits(self, limits: Limits) -> Self {
         Self { limits: Some(limits), ..self }
     }
 
-    /// Sets a limit on the bytes of buffers that queued packets occupy, beside the limits:
-    /// [`MemoryLimit`]. Default: none.
+    /// Sets a limit on the bytes of buffers that queued packets occupy, in addition to the
+    /// [limits](Self::limits): [`MemoryLimit`]. Default: none.
     #[must_use]
     pub const fn memory_limit(self, limit: MemoryLimit) -> Self {
         Self { memory_limit: Some(limit), ..self }
     }
 
     /// Sets the bytes of memory that each packet occupies in a queue by descriptor: the length of
-    /// your buffers. Default: the length of the packet. With frames it is the length of the queue's
-    /// buffers. Building fails if a buffer is shorter than the [longest packet](Self::max_len).
+    /// your buffers. Default: the length of the packet. With frames it is always the length of the
+    /// queue's buffers. Building fails if a buffer is shorter than the
+    /// [longest packet](Self::max_len).
     #[must_use]
     pub const fn buffer_len(self, bytes: u32) -> Self {
         Self { buffer_len: Some(bytes), ..self }
     }
 
-    /// Sets how much of a caller's lateness the shaper catches up ([`Shaped`]). [`Nanos::ZERO`]
-    /// makes the shaper exact, for a caller that calls whenever [`poll_at`](SmartQueue::poll_at)
-    /// says. Default: 10 ms.
+    /// Sets how much lost time the shaper catches up when the caller is late ([`Shaped`]).
+    /// [`Nanos::ZERO`] turns catch-up off, for a caller that is never later than
+    /// [`poll_at`](SmartQueue::poll_at). Default: 10 ms.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -379,7 +383,7 @@ impl SmartQueueBuilder {
     }
 
     /// Sets the burst in bytes for a caller with a coarse timer, in place of
-    /// [`catch_up`](Self::catch_up); it stays when the rate changes ([`Shaper::with_burst`]). In
+    /// [`catch_up`](Self::catch_up); it does not change with the rate ([`Shaper::with_burst`]). In
     /// any span of time, at most this much leaves: what the rate carries in it, one packet, and the
     /// burst (or what the rate carries in a nanosecond, if that is more).
     ///
@@ -397,7 +401,7 @@ impl SmartQueueBuilder {
     }
 
     /// Sets whether packets dropped or rejected here are charged to the link: for a queue *behind*
-    /// the bottleneck, as for downloads. See [`Shaped::set_ingress`] for the guarantee. Default:
+    /// the bottleneck, as for downloads. See [`Shaped`](Shaped#ingress) for the guarantee. Default:
     /// off.
     ///
     /// ```
@@ -415,7 +419,7 @@ impl SmartQueueBuilder {
         Self { ingress: on, ..self }
     }
 
-    /// The largest number of frames, or descriptors, on the heap: 2^20.
+    /// Maximum number of frames, or descriptors, on the heap: 2^20.
     #[cfg(feature = "alloc")]
     pub const MAX_BUFFERS: u32 = 1 << 20;
 
@@ -438,9 +442,9 @@ impl SmartQueueBuilder {
         Self { buffers: Some(count), ..self }
     }
 
-    /// Sets the numbers of queues and of hosts of tables on the heap: powers of two from 8 on,
-    /// together [at most 65,535](IsolatedMemory::MAX_QUEUES). Half as many hosts as entries are
-    /// found without sharing an entry. Default: 1,024 and 256.
+    /// Sets the numbers of queues and of host entries on the heap: powers of two, at least 8,
+    /// together [at most 65,535](IsolatedMemory::MAX_QUEUES). Hosts rarely share an entry if there
+    /// are twice as many entries as hosts. Default: 1,024 and 256.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub const fn tables(self, queues: usize, hosts: usize) -> Self {
@@ -471,16 +475,16 @@ impl SmartQueueBuilder {
         Self { max_tins: tins, ..self }
     }
 
-    /// Returns the number of tins to allocate turns for.
+    /// Returns the number of tins for which to allocate turns.
     #[cfg(feature = "alloc")]
     pub(super) fn room_for_tins(&self) -> usize {
         let planned = if self.tins.count() > 1 { TinPlan::MAX_TINS } else { 1 };
         planned.max(self.max_tins.into())
     }
 
-    /// Builds a queue by descriptor over your own tables, with [those of its
-    /// AQM](IsolatedMemory::aqm). Handles must be below the number of packets of `memory`. Unless
-    /// limits are set, only the number of descriptors limits the queue.
+    /// Builds a queue by descriptor in your own tables, including
+    /// [those of its AQM](IsolatedMemory::aqm). Handles must be below the number of packets of
+    /// `memory`. Unless limits are set, only the number of descriptors limits the queue.
     ///
     /// # Errors
     /// [`SmartQueueError`], with the given and the expected value.
@@ -493,10 +497,10 @@ impl SmartQueueBuilder {
         self.build(memory, aqm, limits, false, self.longest(), Descriptors)
     }
 
-    /// Builds a queue with frames over your own tables and buffers, which may include tables for
-    /// [rates](IsolatedMemory::with_rates) and for `triple-isolate`. There are as many buffers as
-    /// `states`, each of [`max_len`](Self::max_len) bytes; `bytes` is as long as all of them. For
-    /// `aqm` and limits see [`descriptors_in`](Self::descriptors_in), for `key`
+    /// Builds a queue with frames in your own tables and buffers, which may include tables for
+    /// [rates](IsolatedMemory::with_rates) and for `triple-isolate`. `states` has one element for
+    /// each buffer, and `bytes` at least [`max_len`](Self::max_len) bytes for each. For `aqm` and
+    /// limits see [`descriptors_in`](Self::descriptors_in), for `key`
     /// [`frames_in`](Self::frames_in).
     ///
     /// # Errors
@@ -579,7 +583,8 @@ impl SmartQueueBuilder {
         if count == 0 {
             return Err(SmartQueueError::NoBuffers);
         }
-        // The longest possible allocation on targets with few bits; a longer one would panic.
+        // The largest possible allocation, which matters on small targets: a larger one would
+        // panic.
         let most = u32::try_from(isize::MAX.unsigned_abs() / (max_len as usize));
         let most = most.unwrap_or(u32::MAX).min(Self::MAX_BUFFERS);
         if count > most {
@@ -590,8 +595,8 @@ impl SmartQueueBuilder {
         Ok((count, self.limits.unwrap_or(by_rate)))
     }
 
-    /// Builds the queue in the place of the result, to save stack; everything fallible or that
-    /// calls it comes first.
+    /// Builds the queue directly in the caller's result, to save stack: all calls that may fail
+    /// come first.
     pub(super) fn build<S: Storage, P: Buffered>(
         &self,
         memory: IsolatedMemory<S>,

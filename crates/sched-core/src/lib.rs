@@ -15,30 +15,30 @@
 //! 2. The [`Aqm`] sees each packet when it arrives and again when it is about to leave, and passes,
 //!    marks or drops it.
 //! 3. The [`FlowScheduler`] selects the flow to serve next.
-//! 4. [`Scheduler::dequeue`] returns the packet, marked if the AQM set a CE mark. If it returns
-//!    `None`, [`Scheduler::poll_at`] returns when to try again.
+//! 4. [`Scheduler::dequeue`] returns the packet, with the ECN codepoint CE if the AQM has marked
+//!    it. If it returns `None`, [`Scheduler::poll_at`] returns when to try again.
 //!
 //! Every packet that is handed in comes out exactly once, and [`Counters`] account for each.
 //! [`Scheduler::recount`] checks the counters against the queues in tests.
 //!
 //! # The parts
 //!
-//! - **Queues:** [`FlowQueues`] has one queue per flow under any flow scheduler; [`Fifo`] is the
-//!   baseline.
+//! - **Queues:** [`FlowQueues`] has one queue per flow, served by any flow scheduler; [`Fifo`] is a
+//!   single queue.
 //! - **Flow schedulers:** [`Drr`] (also with sparse flows first), [`ShortestQueue`], [`Qfq`],
 //!   [`QfqPlus`], [`Wf2q`], [`AgeDrr`].
-//! - **Hierarchies:** [`Classes`] has schedulers of any kind under a flow scheduler;
-//!   [`TinChoice`] chooses among tins.
-//! - **Drop policies:** [`LongestQueueDrop`] drops from a flow with about the longest backlog,
-//!   [`LongestHostDrop`] from a host with about the longest backlog, [`OwnVictim`] from the flow
-//!   that the flow scheduler selects.
+//! - **Hierarchies:** [`Classes`] serves schedulers of any kind by a flow scheduler; [`TinChoice`]
+//!   selects among tins (traffic classes).
+//! - **Drop policies:** [`LongestQueueDrop`] drops from the flow with (approximately) the longest
+//!   backlog, [`LongestHostDrop`] from the host with (approximately) the longest backlog,
+//!   [`OwnVictim`] from the flow that the flow scheduler selects.
 //! - **AQMs:** [`CoDel`], [`Cobalt`], [`Pie`], [`Pi2`], [`Red`], [`Blue`] and [`NoAqm`].
 //!   [`CeThreshold`] adds a marking threshold to any of them, and [`ChosenAqm`] selects one at run
 //!   time. [`DualPi2`] is a scheduler of two coupled queues.
-//! - **Rates:** [`Rate`] and [`TokenBucket`]. Shaping a link is the task of the package
+//! - **Rates:** [`Rate`] and [`TokenBucket`]. For shaping a link, see the package
 //!   `freeboard-shaper`.
-//! - **Figures:** a [`Guarantee`] is a service bound in bytes; [`Counters`] count what happened to
-//!   packets; a [`DelayHistogram`] collects sojourn times.
+//! - **Bounds and statistics:** a [`Guarantee`] is a service bound in bytes; [`Counters`] count
+//!   what happened to packets; a [`DelayHistogram`] collects sojourn times.
 //!
 //! # Example
 //!
@@ -71,7 +71,7 @@
 //!
 //! # Where to go next
 //!
-//! - To serve any scheduler, shaped or not: the loop at [`Scheduler`].
+//! - To serve any scheduler, shaped or not: the loop in the documentation of [`Scheduler`].
 //! - To add an AQM and per-flow statistics: the example at [`FlowQueues`].
 //! - To write your own part: the examples at [`FlowScheduler`], [`DropPolicy`], [`Aqm`] and
 //!   [`FlowDirectory`].
@@ -82,7 +82,7 @@
 //! # Features
 //!
 //! - `aqms` (default): RED, BLUE, PIE and PI2 as choices of [`ChosenAqm`].
-//! - `tins` (default): up to eight tins in [`TinChoice`]; without it there is one.
+//! - `tins` (default): up to eight tins in [`TinChoice`]; without this feature there is one.
 //! - `defmt`: `defmt::Format` for the types that firmware logs.
 //! - `serde`: `serde::Serialize` for counters and delays.
 //! - `steps`: counts loop iterations, for cost analysis. Requires `std`.

@@ -1,4 +1,4 @@
-//! A scheduler behind a shaped link.
+//! A scheduler with a shaper.
 
 use sched_core::{
     Backlog, Books, Counters, DropReason, DropSink, FiniteRate, FlowId, Imbalance, Limits, Nanos,
@@ -8,7 +8,7 @@ use sched_core::{
 use crate::segments::Whole;
 use crate::{Overhead, Rate, Segmentation, Shaper};
 
-/// A scheduler behind a [`Shaper`]; itself a [`Scheduler`].
+/// A scheduler whose packets leave through a [`Shaper`]; itself a [`Scheduler`].
 ///
 /// [`dequeue`](Scheduler::dequeue) returns a packet only while the link is open, and
 /// [`poll_at`](Scheduler::poll_at) returns when to call it next.
@@ -16,7 +16,7 @@ use crate::{Overhead, Rate, Segmentation, Shaper};
 /// The inner scheduler chooses *which* packet is next and knows no rates; the [`Shaper`] decides
 /// *when* and knows no flows. A packet is charged its length on the wire when it leaves, with the
 /// [`Overhead`] set at that time. The inner scheduler's own counters use the length given at
-/// enqueue, so a change of the overhead never unbalances them. Packets that the scheduler drops are
+/// enqueue, so a change of the overhead does not affect them. Packets that the scheduler drops are
 /// not charged, since they never reach the link, except with [ingress](#ingress).
 ///
 /// [`dequeue_segmented`](Shaped::dequeue_segmented) charges super-packets segment by segment.
@@ -24,24 +24,25 @@ use crate::{Overhead, Rate, Segmentation, Shaper};
 /// # Ingress
 /// Use [`set_ingress`](Shaped::set_ingress) if the bottleneck is *before* the queue, as for a
 /// download behind a provider's queue: a packet dropped here has already crossed that bottleneck.
-/// With ingress, departures also pay for packets that are rejected, or dropped by a full queue, an
-/// AQM or an ACK filter, like CAKE with the keyword `ingress`. Then arrivals, not only departures,
-/// keep to the rate, and the provider's queue stays empty as soon as senders react.
+/// With ingress, packets that are rejected, or dropped by a full queue, an AQM or an ACK filter,
+/// are charged too, as in CAKE with the keyword `ingress`. Then arrivals, not only departures, keep
+/// to the rate once senders react, and the provider's queue stays empty.
 ///
 /// - Dropped bytes become a debt. While there is a debt, each departing packet pays for up to half
 ///   its own length of it. So departures get at least two thirds of the rate, however much is
 ///   dropped: unresponsive senders cannot stop the link.
-/// - A debt lasts [`Shaped::INGRESS_DEBT`], one second: whatever is unpaid one second after the
-///   first packet that paid for it is forgiven, and with it later drops of as many bytes as are
-///   queued then.
-/// - Hence, from one second after a flood, even if the rate is cut meanwhile, departures and drops
-///   together use at least the rate while packets are queued. If the load fits the rate, the queue
-///   left by the flood drains with the rest of the rate. Packets that an AQM drops from that queue
-///   are charged: until it is empty, departures may get as little as two thirds of the rate. From
-///   then on, the load is served as without ingress.
-/// - Idle time pays a debt, once, if the link could have carried all of it in that time. This
-///   includes idle time before the drops, since what has arrived since then still fits the rate.
-///   All idle time counts at the current rate, even if another rate was set then.
+/// - A debt expires one second ([`Shaped::INGRESS_DEBT`]) after the first packet that paid for some
+///   of it. The rest is forgiven. In addition, as many bytes as are queued at that time may be
+///   dropped later without a charge.
+/// - Hence, from one second after a flood on, departures and drops together use at least the rate
+///   while packets are queued, even if the rate is lowered meanwhile. If the load is below the
+///   rate, the queue left by the flood drains at the difference. Packets that an AQM drops from
+///   that queue are charged: until it is empty, departures may get as little as two thirds of the
+///   rate. From then on, the load is served as without ingress.
+/// - Idle time cancels a debt if the link could have carried all of it in that time; no idle time
+///   counts twice. Idle time before the drops counts too, since the arrivals from its start on
+///   still fit the rate. It is valued at the current rate, even if another rate was set at the
+///   time.
 /// - Departures never exceed the rate: the guarantees of [`Shaper`] hold as without ingress.
 /// - Packets dropped by [limits](Scheduler::set_limits),
 ///   [removal](sched_core::DropReason::FlowRemoved) and [`drain`](Scheduler::drain) are not
@@ -49,34 +50,36 @@ use crate::{Overhead, Rate, Segmentation, Shaper};
 ///   [`Rate::STOPPED`] or [`Rate::UNLIMITED`].
 ///
 /// # Late callers
-/// A caller that is woken by a timer or an interrupt is late. `Shaped` catches up at most
-/// [`Shaped::CATCH_UP`] of the lost time, 10 ms, unless its shaper was given another span with
+/// A caller that is woken by a timer or an interrupt is always late. `Shaped` catches up at most 10
+/// ms of the lost time ([`Shaped::CATCH_UP`]), unless its shaper was given another span with
 /// [`Shaper::with_catch_up`]; [`Nanos::ZERO`] turns catch-up off. Late packets may then leave back
 /// to back: a burst of one packet and the bytes that the rate carries in 10 ms, which are 12.5 kB
 /// at 10 Mbit/s and 1.25 MB at 1 Gbit/s. There is no burst after idle time, and none for a caller
-/// that comes at the time that [`poll_at`](Scheduler::poll_at) returned. Without catch-up, packets
-/// of 1,250 bytes at 5,000 kbit/s and a 1 ms timer that restarts after each call give 3,440 kbit/s.
+/// that comes at the time that [`poll_at`](Scheduler::poll_at) returned. Without catch-up, a caller
+/// with a 1 ms timer that restarts after each call may send packets of 1,250 bytes at only 3,440 of
+/// 5,000 kbit/s.
 ///
 /// # Clock steps
 /// After a step back by up to one second, the link opens when it would have without the step, so it
-/// stops for at most that second. After a longer step, earlier timestamps count as wrong, and time
-/// continues from the first [`dequeue`](Scheduler::dequeue) or [`set_rate`](Self::set_rate) with
-/// the new timestamp: the next packet waits no longer than the last one takes on the wire. So
-/// neither a clock that is set back, nor a timestamp far in the future, nor a counter that wraps
-/// around stops the link. Rates and ceilings of hosts follow the same rule.
+/// stops for at most that second. After a longer step, the earlier timestamps are considered wrong,
+/// and time continues from the first [`dequeue`](Scheduler::dequeue) or
+/// [`set_rate`](Self::set_rate) with the new timestamp: the next packet waits no longer than the
+/// last one takes on the wire. So neither a clock that is set back, nor a timestamp far in the
+/// future, nor a counter that wraps around stops the link. Rates and ceilings of hosts follow the
+/// same rule.
 ///
 /// # Idle time
 /// Only time lost to a late caller is caught up, never idle time. Time is idle while the queue is
 /// empty, and while none of its packets may leave because of a [ceiling](sched_core::TokenBucket)
-/// or a link of their own. Every way in and out follows this rule: [`Scheduler::enqueue`], bursts,
-/// [`Shaped::arrival`] for queues that need more than a flow, [`Scheduler::dequeue`] and
-/// [`Shaped::inner_mut`].
+/// or a shaper inside the inner scheduler. All methods that enqueue or dequeue follow this rule:
+/// [`Scheduler::enqueue`], bursts, [`Shaped::arrival`] for queues that need more than a flow,
+/// [`Scheduler::dequeue`] and [`Shaped::inner_mut`].
 ///
 /// # Cost
-/// A comparison, the wire length, a charge and a [`poll_at`](Scheduler::poll_at), on top of the
-/// inner scheduler's cost. [`dequeue_burst`](Scheduler::dequeue_burst) dequeues and charges packets
-/// one by one, without the prefetching that a scheduler's own burst may do, unless the link is
-/// unlimited.
+/// Per packet, in addition to the inner scheduler's cost: a comparison, the wire length, a charge,
+/// and a [`poll_at`](Scheduler::poll_at) of the inner scheduler if that is not work-conserving, or
+/// with ingress. [`dequeue_burst`](Scheduler::dequeue_burst) dequeues and charges packets one by
+/// one, without the prefetching that a scheduler's own burst may do, unless the link is unlimited.
 ///
 /// # Examples
 /// ```
@@ -161,7 +164,7 @@ impl Debt {
     }
 
     /// Pays the debt if `line` could carry all of it in the idle time until `now`. The time of a
-    /// drop does not matter: bytes that the link can carry in this time kept to the rate.
+    /// drop does not matter: bytes that the link can carry in this time do not exceed the rate.
     fn idle(&mut self, line: &mut Shaper, now: Nanos, queued: impl FnOnce() -> u32) {
         let owed = u32::try_from(self.owed).unwrap_or(u32::MAX);
         if self.owed < 0 {
@@ -208,9 +211,9 @@ fn wire_len(link: &Overhead, packet: Packet, of: &impl Segmentation) -> u64 {
 }
 
 impl<S> Shaped<S> {
-    /// Default catch-up: the most time lost to a late caller that is made up for, 10 ms.
+    /// Default catch-up: the maximum time lost to a late caller that is caught up, 10 ms.
     ///
-    /// [`Shaper::with_catch_up`] sets another span. The resulting burst is one packet and what the
+    /// [`Shaper::with_catch_up`] sets another span. The resulting burst is one packet plus what the
     /// rate carries in this time.
     pub const CATCH_UP: Nanos = Nanos::from_millis(10);
     /// Lifetime of a debt for dropped packets, with [ingress](Self::set_ingress): 1 s.
@@ -247,7 +250,7 @@ impl<S: ?Sized> Shaped<S> {
         &self.line
     }
 
-    /// Replaces the link's shaper, including its rate and what it still owes.
+    /// Replaces the link's shaper, including its rate and the time until which it is busy.
     ///
     /// The catch-up is [`Shaped::CATCH_UP`], unless `line` has its own. The debt for drops
     /// ([ingress](Self::set_ingress)) is kept.
@@ -274,7 +277,7 @@ impl<S: ?Sized> Shaped<S> {
         self.debt = self.debt.map(|_| Debt::NONE);
     }
 
-    /// Sets whether departures pay for packets dropped from now on, for a queue behind the
+    /// Sets whether packets dropped from now on are charged to the link, for a queue behind the
     /// bottleneck.
     ///
     /// Off by default; [`Shaped`] describes the effect. Turning it off forgets the debt. Cost: an
@@ -303,7 +306,7 @@ impl<S: ?Sized> Shaped<S> {
         }
     }
 
-    /// Returns true if departures pay for dropped packets.
+    /// Returns true if dropped packets are charged to the link.
     #[must_use]
     pub const fn is_ingress(&self) -> bool {
         self.debt.is_some()
@@ -314,7 +317,8 @@ impl<S: ?Sized> Shaped<S> {
         self.link
     }
 
-    /// Changes the rate at `now`, also for what is still owed: see [`Shaper::set_rate`].
+    /// Changes the rate at `now`, also for bytes sent earlier that still occupy the link: see
+    /// [`Shaper::set_rate`].
     ///
     /// Call [`poll_at`](Scheduler::poll_at) again afterwards: the time it returned before may be
     /// too late.
@@ -332,8 +336,8 @@ impl<S: ?Sized> Shaped<S> {
 }
 
 impl<S: Scheduler + ?Sized> Shaped<S> {
-    /// Returns the inner scheduler to enqueue a packet that arrives at `now`, for schedulers that
-    /// need more than its flow.
+    /// Returns the inner scheduler, to enqueue a packet that arrives at `now`: for schedulers that
+    /// need more than the packet's flow.
     ///
     /// Like [`enqueue`](Scheduler::enqueue), this counts time before `now` as idle if no queued
     /// packet may leave, whether or not the packet is then accepted.
@@ -349,10 +353,10 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
 
     /// Returns the inner scheduler, to add flows or change weights.
     ///
-    /// A packet dequeued here leaves without being charged. The link does not notice a packet that
-    /// is enqueued here into an empty queue, nor a change here that lets a packet leave. Such a
-    /// packet counts as having arrived when it leaves, so that idle time is not caught up. Use
-    /// [`arrival`](Self::arrival) to enqueue.
+    /// A packet that is dequeued with this reference is not charged. The link does not notice a
+    /// packet that is enqueued with it into an empty queue, nor a change that allows a packet to
+    /// leave: such a packet counts as having arrived when it leaves, so that idle time is not
+    /// caught up. Use [`arrival`](Self::arrival) to enqueue.
     pub fn inner_mut(&mut self) -> &mut S {
         let due = self.line.due();
         if self.inner.poll_at(due) != Some(due) {
@@ -361,10 +365,10 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         &mut self.inner
     }
 
-    /// Enqueues a packet that arrives at `now` with `enter`, for schedulers that need more than its
-    /// flow and may [charge drops](Self::set_ingress).
+    /// Enqueues a packet that arrives at `now` by calling `enter`: for schedulers that need more
+    /// than the packet's flow, with or without [ingress](Self::set_ingress).
     ///
-    /// `enter` must give the scheduler the sink that it receives. Idle time counts as in
+    /// `enter` must pass the sink that it receives to the scheduler. Idle time counts as in
     /// [`arrival`](Self::arrival).
     ///
     /// # Errors
@@ -379,8 +383,8 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         self.arrive_segmented(now, &Whole, drops, enter)
     }
 
-    /// [`arrive`](Self::arrive) for super-packets, which `of` identifies: where drops are charged,
-    /// they are charged segment by segment.
+    /// [`arrive`](Self::arrive) for super-packets, which `of` identifies: with ingress, drops are
+    /// charged segment by segment.
     ///
     /// # Errors
     /// The error that `enter` returns.
@@ -402,8 +406,8 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
     /// [`dequeue`](Scheduler::dequeue) for super-packets, which `of` identifies: the link is
     /// charged the sum of the segments that leave ([`Overhead::wire_len_of`]).
     ///
-    /// Flows, limits and host rates count the length that a super-packet was enqueued with, once.
-    /// Cost on top of `dequeue`: one call of `of`.
+    /// Flows, limits and host rates count a super-packet once, with its length at enqueue. Cost on
+    /// top of `dequeue`: one call of `of`.
     ///
     /// ```
     /// use sched_core::{Descriptor, Fifo, FlowId, Limits, Nanos, Packet, Scheduler};
@@ -431,8 +435,8 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         drops: &mut dyn DropSink,
     ) -> Option<Packet> {
         if self.is_ingress() {
-            // In parts: returning a whole `Packet` would place it in memory on the path without
-            // ingress too.
+            // Field by field: returning a whole `Packet` would place it in memory on the path
+            // without ingress too.
             let Packet { handle, len, ecn } = self.dequeue_charged(now, of, drops)?;
             return Some(Packet { handle, len, ecn });
         }
@@ -491,8 +495,7 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         }
     }
 
-    /// [`Self::forget_idle_time`] with ingress: idle time may also have been enough to pay the
-    /// debt.
+    /// [`Self::forget_idle_time`] with ingress: idle time may also cancel the debt.
     fn pay_in_idle_time(&mut self, now: Nanos) {
         let late_since = self.line.earliest(now);
         let idle_until = match self.inner.poll_at(late_since) {
@@ -566,8 +569,8 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         if self.is_ingress() {
-            // In parts: a closure that captures a whole `Packet` would place it in memory on the
-            // path without ingress too.
+            // Field by field: a closure that captures a whole `Packet` would place it in memory on
+            // the path without ingress too.
             let Packet { handle, len, ecn } = packet;
             self.arrive_charged(now, &Whole, drops, move |inner, drops| {
                 inner.enqueue(now, flow, Packet { handle, len, ecn }, drops)
@@ -589,11 +592,12 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
     }
 
     /// Returns the later of the times of the link and of the inner scheduler. Also `None` if
-    /// packets are queued and the link never opens: it is stopped, or the end of time comes first.
+    /// packets are queued and the link never opens: it is stopped, or would open after
+    /// [`Nanos::MAX`].
     ///
     /// After a step back of the clock by more than a second it returns `now`: a
-    /// [`dequeue`](Scheduler::dequeue) with this timestamp rebases the link; if that returns no
-    /// packet, the next call of `poll_at` returns the time at which one leaves.
+    /// [`dequeue`](Scheduler::dequeue) with this timestamp resynchronizes the link; if that returns
+    /// no packet, the next call of `poll_at` returns the time at which one may leave.
     fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         let (ready, open) = (self.inner.poll_at(now)?, self.line.opens_at(now)?);
         Some(ready.max(open))
@@ -615,7 +619,7 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         self.inner.set_limits(limits, drops);
     }
 
-    /// Dropped packets are charged with [ingress](Shaped::set_ingress) only.
+    /// Dropped packets are charged only with [ingress](Shaped::set_ingress).
     fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
         if !self.is_ingress() {
             return self.inner.evict(drops);
@@ -627,7 +631,7 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         has_dropped
     }
 
-    /// Returns every packet to `drops`; the link does not change.
+    /// Passes every packet to `drops`; the state of the link does not change.
     fn drain(&mut self, drops: &mut dyn DropSink) {
         self.inner.drain(drops);
     }
