@@ -1,12 +1,19 @@
 //! Test of `sim reproduce age-based`: every required check passes, and the documents show the
 //! command's output.
 
+use conformance::effort::effort;
+
 use crate::documents::{Run, document};
 
+/// Goal: every check passes; at full depth the page shows the tables. Method: four seeds, with
+/// which all checks pass as with the ten of the page.
 #[test]
-#[ignore = "minutes: `cargo xtask check` runs it"]
+#[ignore = "a minute: `cargo xtask check` runs it"]
 fn every_check_holds_and_the_documents_show_the_tables() {
-    let run = Run::of("age-based", &[]);
+    let options: &[&str] = effort(&["--seeds", "4"], &[]);
+    let run = Run::of("age-based", options);
     run.assert_verdicts(17, 0);
-    run.assert_shown_in(document!("docs/tables/age-based.md"));
+    if options.is_empty() {
+        run.assert_shown_in(document!("docs/tables/age-based.md"));
+    }
 }
