@@ -38,7 +38,7 @@
 //!
 //! This needs the feature `alloc`: tables and buffers are allocated once, at construction. Without
 //! an allocator, put a [`StaticFrames`] in a `static`. To keep packets in your own buffers, use a
-//! queue by descriptor ([`Descriptors`]).
+//! queue with descriptors ([`Descriptors`]).
 //!
 //! Next steps:
 //!

@@ -78,7 +78,7 @@ use outlet::{Outlet, SmartAqm};
 /// | queue | `P` | in | out | bytes of a packet |
 /// |---|---|---|---|---|
 /// | with frames | [`Frames`] | [`push`](SmartQueue::push) | [`pop`](SmartQueue::pop) | copied into buffers of the queue |
-/// | by descriptor | [`Descriptors`] | [`enqueue`](SmartQueue::enqueue) | [`dequeue`](SmartQueue::dequeue) | stay in your own buffers |
+/// | with descriptors | [`Descriptors`] | [`enqueue`](SmartQueue::enqueue) | [`dequeue`](SmartQueue::dequeue) | stay in your own buffers |
 ///
 /// A driver can read a frame from its device straight into a buffer of the queue:
 /// [`push_with`](SmartQueue::push_with). For translated addresses see
@@ -113,8 +113,8 @@ use outlet::{Outlet, SmartAqm};
 /// **Back-pressure.** [`set_device`](SmartQueue::set_device) sets how much the device behind the
 /// queue accepts, in addition to a rate or [without one](Rate::UNLIMITED). While the device is
 /// busy, packets wait here, each flow in its own queue, and this time counts towards the sojourn
-/// time that the AQM sees. Afterwards the shaper catches up at most 10 ms of the lost time, as for
-/// a late caller ([`Shaped`](shaper::Shaped)).
+/// time that the AQM sees. Afterwards the shaper makes up for at most 10 ms of the lost time, as
+/// after a late call ([`Shaped`](shaper::Shaped)).
 ///
 /// For a device that accepts or refuses each frame only when offered one, use
 /// [`pop_if`](SmartQueue::pop_if): a refused frame stays in the queue, so none is lost. With an
@@ -144,7 +144,7 @@ use outlet::{Outlet, SmartAqm};
 ///
 /// **Memory.** On the heap ([`SmartQueueBuilder::frames`]), in a `static` ([`StaticFrames`]), or in
 /// your own tables ([`SmartQueueBuilder::descriptors_in`]). Nothing is allocated after
-/// construction, except by `snapshot`. A `SmartQueue` takes up to 1.6 kB in addition.
+/// construction, except by `snapshot`. The `SmartQueue` value itself takes up to 1.6 kB.
 ///
 /// **Threads.** A queue is `Send` and `Sync`. To share one between threads, put it behind a lock,
 /// since packets go in and out through `&mut self`. This also holds for [`Isolated`],
@@ -152,8 +152,8 @@ use outlet::{Outlet, SmartAqm};
 /// of `sched_core`, if their type parameters, such as a [NAT](SmartQueue::with_nat),
 /// [host rules](SmartQueue::with_host_rules) or your own AQM, are `Send` and `Sync`.
 ///
-/// **Cost.** By descriptor, that of [`Isolated`] behind a [`Shaped`](shaper::Shaped) link. With
-/// frames, also a copy, a parse and a hash per arriving frame.
+/// **Cost.** With descriptors, the cost of an [`Isolated`] queue in a [`Shaped`](shaper::Shaped).
+/// With frames, also a copy, a parse and a hash per arriving frame.
 pub struct SmartQueue<S: Storage, P = Descriptors> {
     outlet: Outlet<S>,
     packets: P,
@@ -170,7 +170,7 @@ impl<S: Storage, P> fmt::Debug for SmartQueue<S, P> {
     }
 }
 
-/// Marker type of a [`SmartQueue`] by descriptor: the bytes of packets stay in buffers of the
+/// Marker type of a [`SmartQueue`] with descriptors: the bytes of packets stay in buffers of the
 /// caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptors;
@@ -183,15 +183,14 @@ impl Buffered for Descriptors {
 
 /// The storage is chosen by the builder's last call; `Slices` here is a placeholder.
 impl SmartQueue<Slices<'static>> {
-    /// Creates a builder for the upload direction, from the local hosts to the link: they are the
-    /// sources.
+    /// Creates a builder for the upload direction: the local hosts are the sources of packets.
     #[must_use]
     pub const fn upload(rate: Rate) -> SmartQueueBuilder {
         SmartQueueBuilder::new(rate, Isolation::DualSrcHost, sched_core::Side::Source)
     }
 
-    /// Creates a builder for the download direction, from the link to the local hosts: they are the
-    /// destinations.
+    /// Creates a builder for the download direction: the local hosts are the destinations of
+    /// packets.
     #[must_use]
     pub const fn download(rate: Rate) -> SmartQueueBuilder {
         SmartQueueBuilder::new(rate, Isolation::DualDstHost, sched_core::Side::Destination)
@@ -199,13 +198,13 @@ impl SmartQueue<Slices<'static>> {
 }
 
 impl<S: Storage, P> SmartQueue<S, P> {
-    /// Returns when to call `pop` or `dequeue` next: `now` if a packet may leave, later if the link
-    /// is busy until then. After the clock has stepped back by more than a second it returns `now`:
-    /// `pop` or `dequeue` with this timestamp resynchronizes the shaper, and if it returns nothing,
-    /// the next `poll_at` returns when a packet may leave.
+    /// Returns when to call `pop` or `dequeue` next: `now` if a packet may leave at `now`,
+    /// otherwise the time at which the next one may. After the clock has stepped back by more than
+    /// a second it returns `now`: `pop` or `dequeue` with this timestamp resynchronizes the shaper,
+    /// and if it returns nothing, the next `poll_at` returns when a packet may leave.
     ///
-    /// Returns `None` if nothing is queued, if the link is [stopped](Rate::STOPPED), or if the next
-    /// packet does not fit into the device. Call again after the next arrival, change of rate or
+    /// Returns `None` if nothing is queued, if the link is [stopped](Rate::STOPPED), or if the
+    /// device does not accept the next packet. Call again after the next arrival, change of rate or
     /// [device](Self::set_device); a caller that sleeps until `poll_at` must also wake up for
     /// these.
     #[must_use]
@@ -234,9 +233,9 @@ impl<S: Storage, P> SmartQueue<S, P> {
     }
 
     /// Replaces the shaper, including its rate, its catch-up and the time until which the link is
-    /// busy. Pass the shaper of a queue that this one replaces, or [this queue's](Self::line) with
-    /// another [catch-up](Shaper::with_catch_up). AQM and limit in bytes are adapted to its rate as
-    /// by [`set_rate`](Self::set_rate), at the same cost.
+    /// busy. For example, pass the shaper of an older queue that this queue replaces, or a copy of
+    /// [this queue's shaper](Self::line) with another [catch-up](Shaper::with_catch_up). AQM and
+    /// limit in bytes are adapted to its rate as by [`set_rate`](Self::set_rate), at the same cost.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -362,8 +361,8 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.ack_filter = filter;
     }
 
-    /// Returns the filter for queued acknowledgements. [`Counters::dropped_for`] of
-    /// [`DropReason::Filtered`] counts what it drops.
+    /// Returns the filter for queued acknowledgements. [`Counters::dropped_for`] with
+    /// [`DropReason::Filtered`] returns how many packets it has dropped.
     #[must_use]
     pub const fn ack_filter(&self) -> AckFilter {
         self.outlet.ack_filter
@@ -474,7 +473,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
     }
 }
 
-/// Packets by descriptor. The method [`enqueue`](Self::enqueue) isolates hosts;
+/// Packets with descriptors. The method [`enqueue`](Self::enqueue) isolates hosts;
 /// [`Scheduler::enqueue`] takes only a flow label and treats each flow as a host of its own.
 impl<S: Storage> SmartQueue<S, Descriptors> {
     /// Enqueues `packet` with these labels at time `now`. Packets dropped to make space go to
@@ -545,9 +544,9 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         self.outlet.enqueue_ack(now, labels, (packet, &ack), (filter, acks), drops)
     }
 
-    /// Returns the next packet if one may leave at `now`. If the AQM has marked it, its ECN field
-    /// is CE, and the caller must write it into the header ([`mark_congestion`]). Packets that the
-    /// AQM drops go to `drops`.
+    /// Returns the next packet if one may leave at `now`. If the AQM has marked the packet, its
+    /// field `ecn` is [`Ecn::Ce`](sched_core::Ecn::Ce), and the caller must write the mark into the
+    /// IP header ([`mark_congestion`]). Packets that the AQM drops go to `drops`.
     #[inline(always)] // like `Isolated::dequeue`
     pub fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.outlet.dequeue(now, drops)
@@ -576,8 +575,8 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         Ok(())
     }
 
-    /// Sets the isolation at any time; all packets stay queued. `labels_of` returns the labels of a
-    /// queued packet, including its tin. No effect if it is the current isolation. See
+    /// Changes the isolation; all packets stay queued. `labels_of` returns the labels of a queued
+    /// packet, including its tin. No effect if it is the current isolation. See
     /// [`Isolated::rebuild`] for order, counters and cost.
     ///
     /// # Errors
@@ -607,7 +606,7 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
 }
 
 impl<S: Storage> Scheduler for SmartQueue<S, Descriptors> {
-    /// Enqueues a packet with the flow label `flow`, as of a host of its own.
+    /// Enqueues a packet with the flow label `flow`. Each flow counts as a host of its own.
     #[inline(always)] // like `Isolated::dequeue`
     fn enqueue(
         &mut self,

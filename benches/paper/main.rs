@@ -15,8 +15,8 @@
 //! defaults FULL, all numbers of flows, 1500, equal and sequential. `count` only runs, for
 //! callgrind: two runs differ by the instructions of the additional cycles (`cargo xtask paper`).
 
+mod checks;
 mod peer;
-mod sentences;
 mod subjects;
 mod table;
 
@@ -58,8 +58,8 @@ fn run(options: &Options) -> Result<(), String> {
             rows.push(row);
         }
     }
-    for sentence in sentences::check(&rows) {
-        println!("# {sentence}");
+    for check in checks::check(&rows) {
+        println!("# {check}");
     }
     match &options.svg {
         Some(path) => {

@@ -40,12 +40,12 @@ pub enum SettingsProblem {
     /// The value after the keyword is missing.
     Missing {
         /// The expected value.
-        accepted: &'static str,
+        expected: &'static str,
     },
     /// The word is no valid value.
     Value {
         /// The expected value.
-        accepted: &'static str,
+        expected: &'static str,
     },
     /// The framing of the link is wrong.
     Link(KeywordProblem),
@@ -71,8 +71,8 @@ impl fmt::Display for SettingsError {
                 ours.chain(OF_THE_LINK).try_for_each(|word| write!(f, " {word}"))
             }
             SettingsProblem::NotOffered { instead } => write!(f, "not supported; {instead}"),
-            SettingsProblem::Missing { accepted } => write!(f, "needs {accepted} after it"),
-            SettingsProblem::Value { accepted } => write!(f, "expected {accepted}"),
+            SettingsProblem::Missing { expected } => write!(f, "needs {expected} after it"),
+            SettingsProblem::Value { expected } => write!(f, "expected {expected}"),
             SettingsProblem::Link(problem) => problem.fmt(f),
             SettingsProblem::Tins(error) => error.fmt(f),
             SettingsProblem::NoTin => f.write_str("expected after `tin NAME`"),

@@ -49,20 +49,20 @@ impl<'a> Words<'a> {
     fn value<V>(
         &mut self,
         word: &'a str,
-        accepted: &'static str,
+        expected: &'static str,
         read: impl FnOnce(&'a str) -> Option<V>,
     ) -> Result<V, SettingsError> {
-        let value = self.raw_value(word, accepted)?;
-        read(value).ok_or_else(|| self.error(value, SettingsProblem::Value { accepted }))
+        let value = self.raw_value(word, expected)?;
+        read(value).ok_or_else(|| self.error(value, SettingsProblem::Value { expected }))
     }
 
     /// Returns the value after `word`.
     fn raw_value(
         &mut self,
         word: &'a str,
-        accepted: &'static str,
+        expected: &'static str,
     ) -> Result<&'a str, SettingsError> {
-        self.rest.next().ok_or_else(|| self.error(word, SettingsProblem::Missing { accepted }))
+        self.rest.next().ok_or_else(|| self.error(word, SettingsProblem::Missing { expected }))
     }
 }
 
@@ -302,10 +302,10 @@ fn with_points(text: &str, mut plan: TinPlan) -> Result<TinPlan, SettingsError> 
                 let name = words.raw_value(word, CODES)?;
                 // A slice of one `char` as pattern, as in `units::micros`: no index that can panic.
                 for code in codes.split([',']) {
-                    let accepted = CODES;
+                    let expected = CODES;
                     let dscp = code.parse::<Dscp>().map_err(|_| {
                         let at = if code.is_empty() { codes } else { code };
-                        words.error(at, SettingsProblem::Value { accepted })
+                        words.error(at, SettingsProblem::Value { expected })
                     })?;
                     plan = plan.with(dscp, name).map_err(|error| {
                         let at = if matches!(error, TinPlanError::Twice(_)) { code } else { name };

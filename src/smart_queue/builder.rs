@@ -25,7 +25,7 @@ use crate::tins::{Fwmark, TinBy, TinMode, TinPlan};
 
 /// Settings of a [`SmartQueue`]; all but the rate have a default. The last call builds the queue:
 ///
-/// | | with frames | by descriptor |
+/// | | with frames | with descriptors |
 /// |---|---|---|
 /// | on the heap (feature `alloc`) | `frames` | `descriptors` |
 /// | in your own memory | [`frames_in`](Self::frames_in), [`frames_over`](Self::frames_over) | [`descriptors_in`](Self::descriptors_in) |
@@ -85,8 +85,8 @@ const BUFFERS: (u32, u32) = (256, 8_192);
 
 impl SmartQueueBuilder {
     /// Default length of the longest Ethernet frame: header, two VLAN tags (802.1ad) and 1,500
-    /// bytes. This also fits a frame with one tag (802.1Q) and the checksum, on devices that
-    /// include the checksum.
+    /// bytes. This also fits a frame with one tag (802.1Q) and the frame check sequence, on devices
+    /// that include it.
     pub const MAX_FRAME: u32 = 1_522;
     /// Default length of the longest IP packet.
     pub const MAX_PACKET: u32 = 1_500;
@@ -157,8 +157,8 @@ impl SmartQueueBuilder {
 
     /// Sets whether the DSCP of frames is cleared when they leave
     /// ([`clear_dscp`](super::clear_dscp)); the ECN bits stay. Use this if the network behind the
-    /// link does not use the DSCP or uses it differently. No effect by descriptor, where the caller
-    /// has the bytes. Default: off.
+    /// link does not use the DSCP or uses it differently. No effect on a queue with descriptors,
+    /// which has no access to the bytes. Default: off.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -182,8 +182,9 @@ impl SmartQueueBuilder {
     /// each tin are isolated as set by [`isolation`](Self::isolation), and the AQM of each tin is
     /// set for its share of the rate.
     ///
-    /// With frames, the DSCP selects the tin, or a mark that the caller passes
-    /// ([`SmartQueue::push_marked`]); by descriptor, the labels do ([`InTin`](crate::InTin)).
+    /// With frames, the tin is selected by the DSCP (or the header set by
+    /// [`tin_by`](Self::tin_by)), or by a mark that the caller passes
+    /// ([`SmartQueue::push_marked`]); with descriptors, by the labels ([`InTin`](crate::InTin)).
     ///
     /// ```
     /// use freeboard::sched_core::Nanos;
@@ -206,8 +207,8 @@ impl SmartQueueBuilder {
         Self { tins: plan.into(), ..self }
     }
 
-    /// Sets the header that selects the tin of a frame. No effect by descriptor, where the caller
-    /// reads the headers ([`TinBy::dscp`]). Default: [`TinBy::Dscp`].
+    /// Sets the header that selects the tin of a frame. No effect on a queue with descriptors,
+    /// whose caller reads the headers ([`TinBy::dscp`]). Default: [`TinBy::Dscp`].
     ///
     /// ```
     /// use freeboard::sched_core::Nanos;
@@ -228,8 +229,8 @@ impl SmartQueueBuilder {
         Self { tin_by, ..self }
     }
 
-    /// Sets the bits of a [mark](SmartQueue::push_marked) that select a tin. No effect by
-    /// descriptor, where the caller has the marks ([`Fwmark::value`]). Default: all bits.
+    /// Sets the bits of a [mark](SmartQueue::push_marked) that select a tin. No effect on a queue
+    /// with descriptors, whose caller evaluates the marks ([`Fwmark::value`]). Default: all bits.
     ///
     /// ```
     /// use freeboard::sched_core::Nanos;
@@ -268,8 +269,8 @@ impl SmartQueueBuilder {
 
     /// Sets the filter for TCP acknowledgements, which drops a queued acknowledgement once a later
     /// one carries all of its information. It helps on uploads of links whose download is at least
-    /// ten times faster. With frames the queue reads the headers; by descriptor the caller does
-    /// ([`SmartQueue::enqueue_with_acks`]). Default: off.
+    /// ten times faster. With frames, the queue reads the headers; with descriptors, the caller
+    /// does ([`SmartQueue::enqueue_with_acks`]). Default: off.
     ///
     /// ```
     /// use freeboard::shaper::Rate;
@@ -297,30 +298,30 @@ impl SmartQueueBuilder {
         Ok(Self { framing: (of_frames, of_packets), ..self })
     }
 
-    /// Sets the framing of the link. Its overhead is added to the length of packets as enqueued,
-    /// which includes an Ethernet header if they have one.
+    /// Sets the framing of the link. Its overhead is added to the length that a packet has when it
+    /// is enqueued, including any Ethernet header.
     #[must_use]
     pub const fn overhead(self, link: Overhead) -> Self {
         Self { framing: (link, link), ..self }
     }
 
     /// Declares that packets begin with an IP header, as on a TUN device, instead of an Ethernet
-    /// header. Packets of the other kind are all treated as one flow of one host;
+    /// header. Ethernet frames pushed into such a queue are all treated as one flow of one host;
     /// [`NonIpFrames::wrong_layer`](crate::NonIpFrames::wrong_layer) counts them.
     #[must_use]
     pub const fn raw_ip(self) -> Self {
         Self { layer: LinkLayer::RawIp, ..self }
     }
 
-    /// Sets which tunnels are parsed and when IPv6 flow labels are used. No effect by descriptor,
-    /// where the caller parses. Default: [`Parser::new`].
+    /// Sets which tunnels are parsed and when IPv6 flow labels are used. No effect on a queue with
+    /// descriptors, whose caller parses the headers. Default: [`Parser::new`].
     ///
     /// ```
     /// use freeboard::SmartQueue;
     /// use freeboard::flowhash::{FlowLabels, Parser, Tunnels};
     /// use freeboard::shaper::Rate;
     ///
-    /// // Finds the flows inside VXLAN, where all tunnels have the same ends.
+    /// // Finds the flows inside a VXLAN tunnel, whose packets all have the same outer addresses.
     /// let parser = Parser { tunnels: Tunnels::ALL, flow_labels: FlowLabels::WithoutPorts };
     /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).parser(parser);
     /// let queue = builder.frames([42; 16])?; // 16 random bytes
@@ -331,7 +332,7 @@ impl SmartQueueBuilder {
         Self { parser, ..self }
     }
 
-    /// Sets the length of the longest packet in bytes, including its first header: up to
+    /// Sets the length of the longest packet in bytes, including all headers: up to
     /// [`Packet::MAX_LEN`]. Default: [`MAX_FRAME`](Self::MAX_FRAME), or
     /// [`MAX_PACKET`](Self::MAX_PACKET) for packets that begin with an IP header. In
     /// [`StaticFrames`](super::StaticFrames) it is always the length of a buffer.
@@ -355,16 +356,16 @@ impl SmartQueueBuilder {
         Self { memory_limit: Some(limit), ..self }
     }
 
-    /// Sets the bytes of memory that each packet occupies in a queue by descriptor: the length of
-    /// your buffers. Default: the length of the packet. With frames it is always the length of the
-    /// queue's buffers. Building fails if a buffer is shorter than the
+    /// Sets the bytes of memory that each packet occupies in a queue with descriptors: the length
+    /// of your buffers. Default: the length of the packet. With frames it is always the length of
+    /// the queue's buffers. Building fails if a buffer is shorter than the
     /// [longest packet](Self::max_len).
     #[must_use]
     pub const fn buffer_len(self, bytes: u32) -> Self {
         Self { buffer_len: Some(bytes), ..self }
     }
 
-    /// Sets how much lost time the shaper catches up when the caller is late ([`Shaped`]).
+    /// Sets how much lost time the shaper makes up for when the caller is late ([`Shaped`]).
     /// [`Nanos::ZERO`] turns catch-up off, for a caller that is never later than
     /// [`poll_at`](SmartQueue::poll_at). Default: 10 ms.
     ///
@@ -383,9 +384,9 @@ impl SmartQueueBuilder {
     }
 
     /// Sets the burst in bytes for a caller with a coarse timer, in place of
-    /// [`catch_up`](Self::catch_up); it does not change with the rate ([`Shaper::with_burst`]). In
-    /// any span of time, at most this much leaves: what the rate carries in it, one packet, and the
-    /// burst (or what the rate carries in a nanosecond, if that is more).
+    /// [`catch_up`](Self::catch_up); it does not change with the rate ([`Shaper::with_burst`]). The
+    /// bytes that leave in any interval are at most the sum of what the rate carries in it, one
+    /// packet, and the burst (or what the rate carries in a nanosecond, if that is more).
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -482,9 +483,10 @@ impl SmartQueueBuilder {
         planned.max(self.max_tins.into())
     }
 
-    /// Builds a queue by descriptor in your own tables, including
-    /// [those of its AQM](IsolatedMemory::aqm). Handles must be below the number of packets of
-    /// `memory`. Unless limits are set, only the number of descriptors limits the queue.
+    /// Builds a queue with descriptors in your own tables, including
+    /// [those of its AQM](IsolatedMemory::aqm). Handles must be less than the number of packets for
+    /// which `memory` has space. Unless limits are set, only the number of descriptors limits the
+    /// queue.
     ///
     /// # Errors
     /// [`SmartQueueError`], with the given and the expected value.
@@ -666,7 +668,7 @@ impl SmartQueueBuilder {
     }
 }
 
-/// Error of building a [`SmartQueue`].
+/// Error returned if a [`SmartQueue`] cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]

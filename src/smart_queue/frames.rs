@@ -26,7 +26,7 @@ pub struct Frames<S: Storage, N = NoNat, R = AllAlike, I = HostMap> {
     pool: Pool<S>,
     /// The buffer of the frame handed out last; free at the next call.
     out: Option<u32>,
-    /// True if frames leave with their code point cleared.
+    /// True if the DSCP of frames is cleared when they leave.
     wash: bool,
     reader: FrameReader<I>,
     nat: N,
@@ -40,7 +40,7 @@ impl<S: Storage, N, R, I> fmt::Debug for Frames<S, N, R, I> {
     }
 }
 
-/// Error of a frame that was not queued. [`Counters::rejected`](sched_core::Counters::rejected)
+/// Error for a frame that was not queued. [`Counters::rejected`](sched_core::Counters::rejected)
 /// counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -96,7 +96,7 @@ impl<S: Storage, N, R, I> Frames<S, N, R, I> {
     }
 
     /// Writes the congestion mark into the header of the frame in buffer `handle`, unless it is
-    /// there.
+    /// already there.
     #[cold]
     fn mark(&mut self, handle: u32) {
         if let Some(offset) = self.pool.header(handle) {
@@ -104,15 +104,15 @@ impl<S: Storage, N, R, I> Frames<S, N, R, I> {
         }
     }
 
-    /// Clears the code point in the header of the frame in buffer `handle`, if it is an IP packet.
+    /// Clears the DSCP in the header of the frame in buffer `handle`, if it is an IP packet.
     fn clear_dscp(&mut self, handle: u32) {
         if let Some(offset) = self.pool.header(handle) {
             clear_dscp(self.pool.frame_mut(handle), &Ip::new(offset, 0, offset));
         }
     }
 
-    /// Marks the frame of `packet`, which leaves, if its ECN bits say so, and clears its code point
-    /// if washing is on.
+    /// Prepares the frame of a departing `packet`: writes the congestion mark if the AQM set one,
+    /// and clears the DSCP if `wash` is on.
     #[inline(always)]
     fn finish(&mut self, packet: Packet) {
         if packet.ecn == Ecn::Ce {
@@ -130,7 +130,7 @@ impl<S: Storage, N, R, I> Frames<S, N, R, I> {
         header.first_chunk().copied()
     }
 
-    /// Undoes [`finish`](Self::finish); `came` is the first part of the header before it.
+    /// Undoes [`finish`](Self::finish); `came` is the first part of the header as it was before.
     fn restore(&mut self, handle: u32, came: Option<[u8; 12]>) {
         let (Some(came), Some(offset)) = (came, self.pool.header(handle)) else { return };
         let header = self.pool.frame_mut(handle).get_mut(offset..);
@@ -165,12 +165,13 @@ impl<S: Storage, N: Nat, R, I: HostIdentity> Frames<S, N, R, I> {
     }
 }
 
-/// Settings that must be made before the first frame.
+/// Rules to identify hosts and to set their shares. Call the `with_` methods before the first
+/// frame.
 impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
-    /// Adds an address translation: flows and hosts are those on the inner side. Call it before the
-    /// first frame. Each frame costs one lookup in `nat` more, and two if its flow was idle. Hosts
-    /// are then distinguished by address, unless [`with_host_identity`](Self::with_host_identity)
-    /// is used.
+    /// Adds an address translation: flows and hosts are identified by the addresses inside the NAT,
+    /// which `nat` returns. Call it before the first frame. Each frame takes one lookup in `nat`; a
+    /// frame whose flow was idle takes more, for its hosts. Hosts are then distinguished by
+    /// address, unless [`with_host_identity`](Self::with_host_identity) is used.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -239,14 +240,15 @@ impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
     }
 
     /// Replaces the identity of local hosts, by default [`HostBy::Auto`](flowhash::HostBy::Auto),
-    /// which distinguishes hosts by MAC address where frames come from several. Alternatives: by
-    /// address ([`ByAddress`](flowhash::ByAddress)), or a [`HostMap`](flowhash::HostMap) of
-    /// prefixes, MAC addresses, VLANs or lists. Local hosts are the sources of an
-    /// [`upload`](SmartQueue::upload) and the destinations of a [`download`](SmartQueue::download).
-    /// Call it before the first frame.
+    /// which distinguishes hosts by MAC address if local frames carry more than one, and by IP
+    /// address otherwise. Alternatives: by address ([`ByAddress`](flowhash::ByAddress)), or a
+    /// [`HostMap`](flowhash::HostMap) of prefixes, MAC addresses, VLANs or lists. Local hosts are
+    /// the sources of an [`upload`](SmartQueue::upload) and the destinations of a
+    /// [`download`](SmartQueue::download). Call it before the first frame.
     ///
-    /// Cost: a frame whose flow was idle takes one query of `identity` more, and every frame the
-    /// parse of its Ethernet header if the identity [reads it](HostIdentity::reads_link).
+    /// Cost: `identity` is queried when a flow becomes backlogged, and in the modes with one queue
+    /// per host for every frame. If the identity
+    /// [reads Ethernet headers](HostIdentity::reads_link), the header of every frame is parsed.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -274,8 +276,9 @@ impl<S: Storage, N, R, I> SmartQueue<S, Frames<S, N, R, I>> {
         self.packets.reader.identity_mut()
     }
 
-    /// Returns a mutable reference to the rules for single hosts. A backlogged host gets its new
-    /// terms with [`update_host`](Self::update_host), any other when it becomes backlogged.
+    /// Returns a mutable reference to the rules for single hosts. Changes apply to a host when it
+    /// next becomes backlogged; to apply them to a backlogged host at once, call
+    /// [`update_host`](Self::update_host).
     pub const fn host_rules_mut(&mut self) -> &mut R {
         &mut self.packets.rules
     }
@@ -298,10 +301,10 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     ///
     /// After `Ok` this frame is queued. If no buffer was free or a limit was reached, frames of a
     /// host with about the longest backlog were dropped instead; [`counters`](Self::counters)
-    /// counts them. Frames without an IP header are queued by their Ethernet source, or with others
-    /// of their kind.
+    /// counts them. Frames without an IP header form one flow per source MAC address, or a single
+    /// flow with [`raw_ip`](super::SmartQueueBuilder::raw_ip).
     ///
-    /// Cost: a copy, a parse and a hash; two hashes more if the flow was idle.
+    /// Cost: a copy, a parse and a hash; up to two hashes more if the flow was idle.
     ///
     /// # Errors
     /// [`PushError`] for a frame that cannot be queued; it is counted as rejected.
@@ -342,9 +345,9 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         self.push_marked_with(now, 0, len, fill)
     }
 
-    /// Enqueues a copy of `frame` with a mark of the caller. Those bits of the mark [that
-    /// count](Self::set_fwmark) select the tin, as in
-    /// [`TinPlan::of_marked`](crate::TinPlan::of_marked); if they select none, the code point does.
+    /// Enqueues a copy of `frame`; `mark` selects its tin by the bits set with
+    /// [`set_fwmark`](Self::set_fwmark), as in [`TinPlan::of_marked`](crate::TinPlan::of_marked).
+    /// If they select none, the tin is that of a frame without a mark ([`tin_by`](Self::tin_by)).
     /// Otherwise like [`push`](Self::push).
     ///
     /// # Errors
@@ -357,7 +360,7 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     ///
     /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).tins(TinMode::Diffserv4);
     /// let mut queue = builder.frames([42; 16])?;
-    /// // The fourth of bulk, best effort, video and voice.
+    /// // Mark 4 selects the fourth tin of bulk, best effort, video and voice.
     /// queue.push_marked(Nanos(0), 4, &[0; 60])?;
     /// assert_eq!(queue.tin_counters(3).map(|voice| voice.backlog.packets), Some(1));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -442,8 +445,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     }
 
     /// Applies the [rules](Self::host_rules_mut) to `host` at once, even while it stays backlogged.
-    /// `host` is a host as the [identity](Self::with_host_identity) returns it. Returns true if the
-    /// host is backlogged. See [`Isolated::update_host`](crate::Isolated::update_host).
+    /// `host` is the key that the [identity](Self::with_host_identity) returns for it. Returns true
+    /// if the host is backlogged. See [`Isolated::update_host`](crate::Isolated::update_host).
     ///
     /// ```
     /// use freeboard::flowhash::HostKey;
@@ -497,15 +500,15 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         self.packets.reader.fwmark()
     }
 
-    /// Turns clearing of code points on or off for all frames that leave from now on, queued ones
-    /// included: [`SmartQueueBuilder::wash`](super::SmartQueueBuilder::wash).
+    /// Sets whether the DSCP is cleared in all frames that leave from now on, including queued
+    /// ones: [`SmartQueueBuilder::wash`](super::SmartQueueBuilder::wash).
     pub const fn set_wash(&mut self, on: bool) {
         self.packets.wash = on;
     }
 
-    /// Sets the isolation at any time; all frames stay queued and their headers are parsed once
-    /// more. No effect if it is the isolation in force. See
-    /// [`Isolated::rebuild`](crate::Isolated::rebuild) for order, counters and cost.
+    /// Changes the isolation. All frames stay queued, and their headers are parsed again. No effect
+    /// if it is the current isolation. See [`Isolated::rebuild`](crate::Isolated::rebuild) for
+    /// order, counters and cost.
     ///
     /// # Errors
     /// See [`Isolated::rebuild`](crate::Isolated::rebuild).
@@ -517,8 +520,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         self.outlet.line.inner_mut().rebuild(isolation, None, labels_of)
     }
 
-    /// Switches to another secret key of 16 random bytes at once; all frames stay queued and their
-    /// headers are parsed once more. The old key is overwritten. See
+    /// Switches to another secret key of 16 random bytes at once. All frames stay queued, and their
+    /// headers are parsed again. The old key is overwritten. See
     /// [`Isolated::relabel`](crate::Isolated::relabel).
     ///
     /// ```
@@ -539,9 +542,9 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         self.outlet.line.inner_mut().relabel(labels_of);
     }
 
-    /// Sets the tins at any time; all frames stay queued. Frames and [counters](Self::tin_counters)
-    /// of a tin go to the tin of the same name, or to the default tin if there is none. If number
-    /// and names of the tins stay, only their shares change. See
+    /// Changes the tins; all frames stay queued. Frames and [counters](Self::tin_counters) of a tin
+    /// go to the tin of the same name, or to the default tin if there is none. If the tins keep
+    /// their number and names, only their shares change. See
     /// [`Isolated::rebuild`](crate::Isolated::rebuild).
     ///
     /// ```
@@ -572,8 +575,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         Ok(())
     }
 
-    /// Sets limits, which no change of rate alters any more. Frames above them are dropped and
-    /// their buffers freed.
+    /// Sets limits; later changes of the rate no longer change them. Frames above them are dropped
+    /// and their buffers freed.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -642,9 +645,10 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         Some(self.packets.pool.frame_mut(packet.handle))
     }
 
-    /// Shows `leaves` the frame that [`pop`](Self::pop) would return at `now`, with its mark. If
-    /// `leaves` returns true, the frame leaves; otherwise it stays unchanged and the link is not
-    /// charged. For a device that may refuse a frame. Returns true if a frame has left.
+    /// Calls `leaves` with the frame that [`pop`](Self::pop) would return at `now`, including its
+    /// congestion mark. If `leaves` returns true, the frame leaves; otherwise it stays unchanged
+    /// and the link is not charged. Use this for a device that may refuse a frame. Returns true if
+    /// a frame has left.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -683,9 +687,9 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         left.is_some()
     }
 
-    /// Returns the key of a backlogged flow by the number of its queue ([`FlowStatistics::queue`]):
-    /// the key of its oldest frame. Flows that share the queue may have other keys. `None` for an
-    /// empty queue. Cost: a parse.
+    /// Returns the flow key of the oldest frame in a queue, given its number
+    /// ([`FlowStatistics::queue`]). Flows that share the queue may have other keys. `None` if the
+    /// queue is empty. Cost: a parse.
     ///
     /// ```
     /// use freeboard::SmartQueue;

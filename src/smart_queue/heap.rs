@@ -137,7 +137,8 @@ impl SmartQueueBuilder {
         self.build(memory, aqm, limits, self.limits.is_none(), self.longest(), frames)
     }
 
-    /// Builds a queue by descriptor on the heap. Handles must be below [`buffers`](Self::buffers).
+    /// Builds a queue with descriptors on the heap. Handles must be below
+    /// [`buffers`](Self::buffers).
     ///
     /// # Errors
     /// [`SmartQueueError`], with the given and the expected value.

@@ -11,7 +11,7 @@ use super::Rtt;
 /// every call.
 ///
 /// A packet occupies its buffer: with frames, a whole buffer of the queue, whatever the length of
-/// the frame; by descriptor,
+/// the frame; with descriptors,
 /// [`SmartQueueBuilder::buffer_len`](super::SmartQueueBuilder::buffer_len) bytes, or else its
 /// length.
 ///

@@ -24,7 +24,7 @@ pub enum LinkLayer {
     RawIp,
 }
 
-/// Reads frames in your own buffers for a queue by descriptor, like a
+/// Reads frames in your own buffers for a queue with descriptors, like a
 /// [`SmartQueue`](crate::SmartQueue) with [`Frames`](crate::Frames) does for its own. Built by
 /// [`SmartQueueBuilder::reader`]. `I` is the identity of hosts.
 ///
@@ -94,7 +94,7 @@ impl FrameRead<'_> {
 }
 
 impl SmartQueueBuilder {
-    /// Creates a reader of frames for a queue [by descriptor](Self::descriptors), with the link
+    /// Creates a reader of frames for a queue [with descriptors](Self::descriptors), with the link
     /// layer, [parser](Self::parser), local side and tin selection of this builder. `key` is 16
     /// random bytes, drawn at each start. Keep it secret: a sender who knows the key can force hash
     /// collisions with other flows.
@@ -175,8 +175,8 @@ impl<I> FrameReader<I> {
 
 impl<I: HostIdentity> FrameReader<I> {
     /// Reads an arriving frame with the headers `parsed`. Its tin is selected from `tins` by the
-    /// mark, or else by the code point. The [identity](HostIdentity) of hosts learns from the
-    /// frame.
+    /// mark, or else by the [header](TinBy) set for it. The [identity](HostIdentity) of hosts
+    /// learns from the frame.
     #[inline(always)]
     #[must_use]
     pub fn read<'a>(

@@ -1,5 +1,5 @@
-//! Super-packets (GSO): charged by segment in queues by descriptor, segmented on arrival in queues
-//! with frames.
+//! Super-packets (GSO): charged by segment in queues with descriptors, segmented on arrival in
+//! queues with frames.
 
 use flowhash::{HostIdentity, Nat};
 use sched_core::{DropSink, Nanos, Packet, Rejected};

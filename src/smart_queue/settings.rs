@@ -94,7 +94,7 @@ impl SmartQueueBuilder {
     }
 }
 
-/// Settings of a queue by descriptor.
+/// Settings of a queue with descriptors.
 impl<S: Storage> SmartQueue<S, Descriptors> {
     /// Returns the settings in force. Their text parses to equal settings, and a queue of this
     /// direction and link layer built with [`SmartQueueBuilder::settings`] has them too. Cost:

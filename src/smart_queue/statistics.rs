@@ -110,7 +110,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
     }
 }
 
-/// Statistics of a queue by descriptor.
+/// Statistics of a queue with descriptors.
 impl<S: Storage> SmartQueue<S, Descriptors> {
     /// Returns all statistics of the queue, with the waiting times that the caller has counted.
     /// Cost: O(queues · tins + hosts), and a few tables on the heap; changes nothing.

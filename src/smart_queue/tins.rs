@@ -55,12 +55,12 @@ impl Change {
     }
 }
 
-/// Tins of a queue by descriptor.
+/// Tins of a queue with descriptors.
 impl<S: Storage> SmartQueue<S, Descriptors> {
-    /// Sets the tins at any time; all packets stay queued. `labels_of` returns the labels of a
-    /// queued packet, with its tin under the new plan. [Counters](Self::tin_counters) go to the tin
-    /// of the same name, or to the default tin if there is none. If number and names of the tins
-    /// stay, only their shares change. See [`Isolated::rebuild`](crate::Isolated::rebuild).
+    /// Changes the tins; all packets stay queued. `labels_of` returns the labels of a queued
+    /// packet, with its tin under the new plan. [Counters](Self::tin_counters) go to the tin of the
+    /// same name, or to the default tin if there is none. If number and names of the tins stay,
+    /// only their shares change. See [`Isolated::rebuild`](crate::Isolated::rebuild).
     ///
     /// ```
     /// use freeboard::flowhash::{Labels, mix};
@@ -98,7 +98,7 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
     }
 }
 
-/// Tins, with frames and by descriptor.
+/// Tins, with frames and with descriptors.
 impl<S: Storage, P> SmartQueue<S, P> {
     /// Sets the tins while nothing is queued, or if every queued packet stays in its tin.
     pub(super) fn begin_tins(&mut self, plan: TinPlan) -> Result<(), IsolatedError> {

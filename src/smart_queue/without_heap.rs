@@ -27,7 +27,7 @@ impl SmartQueueBuilder {
         Err(SmartQueueError::NoBuffers)
     }
 
-    /// Builds a queue by descriptor on the heap; needs the feature `alloc`. Without it see
+    /// Builds a queue with descriptors on the heap; needs the feature `alloc`. Without it see
     /// [`descriptors_in`](Self::descriptors_in).
     ///
     /// # Errors

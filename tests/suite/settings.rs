@@ -94,9 +94,9 @@ fn an_error_points_at_the_word() {
     let tins = SettingsProblem::Tins;
     let no_tin =
         |name, mode| tins(TinPlanError::UnknownTin { name: TinName::new(name).unwrap(), mode });
-    let number = |accepted, given: Option<&str>| {
+    let number = |expected, given: Option<&str>| {
         let given = given.map(QuotedWord::new);
-        SettingsProblem::Link(KeywordProblem::Number { accepted, given })
+        SettingsProblem::Link(KeywordProblem::Number { expected, given })
     };
     let overhead = |given| number("whole number from -64 to 256", given);
     for (words, at, problem) in [

@@ -98,8 +98,8 @@ impl Overhead {
                 let unsigned = given.filter(|text| !text.starts_with('+'));
                 let value = unsigned.and_then(|text| text.parse::<i32>().ok());
                 let value = value.filter(|&value| value >= least);
-                let (accepted, given) = (accepted(word), given.map(QuotedWord::new));
-                value.ok_or_else(|| wrong(KeywordProblem::Number { accepted, given }))
+                let (expected, given) = (expected(word), given.map(QuotedWord::new));
+                value.ok_or_else(|| wrong(KeywordProblem::Number { expected, given }))
             };
             let mut natural = || number(0).map(i32::unsigned_abs);
             let layer = match word {
@@ -284,7 +284,7 @@ pub enum KeywordProblem {
     /// No valid whole number after the keyword (only `overhead` takes negative numbers).
     Number {
         /// Description of the expected numbers.
-        accepted: &'static str,
+        expected: &'static str,
         /// Text found after the keyword; `None` if it is the last one.
         given: Option<QuotedWord>,
     },
@@ -328,8 +328,8 @@ impl fmt::Display for KeywordProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown => f.write_str("unknown link option"),
-            Self::Number { accepted, given } => {
-                write!(f, "expected a {accepted} after it")?;
+            Self::Number { expected, given } => {
+                write!(f, "expected a {expected} after it")?;
                 given.map_or(Ok(()), |given| write!(f, ", found `{given}`"))
             }
             Self::Range(error) => error.fmt(f),
@@ -338,7 +338,7 @@ impl fmt::Display for KeywordProblem {
 }
 
 /// Returns a description of the numbers that are valid after `word`.
-fn accepted(word: &str) -> &'static str {
+fn expected(word: &str) -> &'static str {
     match word {
         "overhead" => "whole number from -64 to 256",
         "pad" => "power of two from 1 to 128",
@@ -362,8 +362,8 @@ mod tests {
     }
 
     fn number(word: &str, given: Option<&str>) -> KeywordError {
-        let (accepted, given) = (accepted(word), given.map(QuotedWord::new));
-        wrong(0, word, KeywordProblem::Number { accepted, given })
+        let (expected, given) = (expected(word), given.map(QuotedWord::new));
+        wrong(0, word, KeywordProblem::Number { expected, given })
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub struct Report {
     /// Pictures.
     pub pictures: Vec<Picture>,
     /// Checks.
-    pub sentences: Vec<Sentence>,
+    pub checks: Vec<Check>,
 }
 
 /// A picture with its file name.
@@ -87,7 +87,7 @@ pub struct Picture {
 
 /// A check of an experiment and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sentence {
+pub struct Check {
     /// Statement that is checked.
     pub claim: String,
     /// Figures that the result is based on.
@@ -96,7 +96,7 @@ pub struct Sentence {
     pub holds: bool,
 }
 
-impl Sentence {
+impl Check {
     /// Creates a check for a statement of a source that is not true here, for the reason `why`. It
     /// passes while the statement is not true and fails once it is, because the reason is then
     /// obsolete.
@@ -120,7 +120,7 @@ impl Report {
     /// Returns true if every check passed.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.sentences.iter().all(|sentence| sentence.holds)
+        self.checks.iter().all(|check| check.holds)
     }
 }
 
@@ -129,11 +129,11 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.text.trim_end())?;
         writeln!(f)?;
-        self.sentences.iter().try_for_each(|sentence| write!(f, "{sentence}"))
+        self.checks.iter().try_for_each(|check| write!(f, "{check}"))
     }
 }
 
-impl fmt::Display for Sentence {
+impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = if self.holds { "holds" } else { "FAILS" };
         writeln!(f, "{verdict}  {}", self.claim)?;
@@ -152,14 +152,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_fails_with_one_sentence_and_names_it() {
-        let sentence = |claim: &str, holds| Sentence {
+    fn a_report_fails_with_one_check_and_names_it() {
+        let check = |claim: &str, holds| Check {
             claim: claim.to_owned(),
             measured: "1 < 2".to_owned(),
             holds,
         };
-        let sentences = vec![sentence("one is less", true), sentence("two is less", false)];
-        let report = Report { text: "table\n".to_owned(), pictures: Vec::new(), sentences };
+        let checks = vec![check("one is less", true), check("two is less", false)];
+        let report = Report { text: "table\n".to_owned(), pictures: Vec::new(), checks };
         assert!(!report.holds());
         let expected = "\
 table

@@ -112,7 +112,7 @@ enum Failure {
     File(String),
     Output(io::Error),
     /// A check of an experiment failed; it has been printed.
-    Sentence(String),
+    Check(String),
 }
 
 fn main() -> ExitCode {
@@ -123,7 +123,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(Failure::Output(error)) => fail(&error.to_string()),
-        Err(Failure::File(why) | Failure::Sentence(why)) => fail(&why),
+        Err(Failure::File(why) | Failure::Check(why)) => fail(&why),
     }
 }
 
@@ -190,7 +190,7 @@ fn reproduce(options: &Options) -> Result<(), Failure> {
     if failed.is_empty() {
         return Ok(());
     }
-    Err(Failure::Sentence(format!("checks failed: {}", failed.join(", "))))
+    Err(Failure::Check(format!("checks failed: {}", failed.join(", "))))
 }
 
 fn print(request: &Request, report: &Report, end: Option<CaptureError>) -> io::Result<()> {

@@ -18,7 +18,7 @@ pub(crate) struct Terms {
 
 impl Terms {
     /// Terms of a host without settings.
-    pub(crate) const USUAL: Self = Self { weight: 1, rate: None, ceiling: None };
+    pub(crate) const DEFAULT: Self = Self { weight: 1, rate: None, ceiling: None };
 }
 
 /// Terms of the hosts with settings.
@@ -31,7 +31,7 @@ pub(crate) type TermsByHost = ByHost<Terms>;
 pub(crate) fn by_host(config: &Config, max_len: u32) -> TermsByHost {
     let Config { names, weights, rates, ceils, .. } = config;
     let hosts: BTreeSet<&Host> = weights.keys().chain(rates.keys()).chain(ceils.keys()).collect();
-    let said = |host: &Host| Said {
+    let said = |host: &Host| HostEntry {
         weight: weights.get(host).copied(),
         rate: rates.get(host).copied(),
         ceiling: ceils.get(host).copied(),
@@ -39,14 +39,14 @@ pub(crate) fn by_host(config: &Config, max_len: u32) -> TermsByHost {
     let all = hosts.iter().map(|&host| (host.clone(), said(host)));
     let said = ByHost::new(names, all);
     said.map(|within| {
-        let mut whole = Said::default();
+        let mut whole = HostEntry::default();
         for one in within {
             whole.weight = whole.weight.or(one.weight);
             whole.rate = whole.rate.or(one.rate);
             whole.ceiling = whole.ceiling.or(one.ceiling);
         }
         Terms {
-            weight: whole.weight.unwrap_or(Terms::USUAL.weight),
+            weight: whole.weight.unwrap_or(Terms::DEFAULT.weight),
             rate: whole.rate.and_then(|rate| committed(rate, max_len)),
             ceiling: whole.ceiling.and_then(|rate| ceiling(rate, max_len)),
         }
@@ -55,7 +55,7 @@ pub(crate) fn by_host(config: &Config, max_len: u32) -> TermsByHost {
 
 /// Settings of a host or a prefix in the tables.
 #[derive(Clone, Copy, Debug, Default)]
-struct Said {
+struct HostEntry {
     weight: Option<u32>,
     rate: Option<Rate>,
     ceiling: Option<Rate>,

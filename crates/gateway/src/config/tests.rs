@@ -588,7 +588,7 @@ enum Fate {
     /// Has an effect.
     Works,
     /// A hint says that it has no effect, or not the intended one.
-    Said,
+    Hinted,
     Refused,
 }
 
@@ -596,7 +596,7 @@ enum Fate {
 /// missing in the table fails the test.
 #[test]
 fn every_option_works_beside_every_queue_or_is_refused_or_said() {
-    use Fate::{Refused, Said, Works};
+    use Fate::{Hinted, Refused, Works};
     use clap::Args as _;
 
     const QUEUES: [&str; 7] = [
@@ -609,11 +609,11 @@ fn every_option_works_beside_every_queue_or_is_refused_or_said() {
         "queue = \"drr\"\naqm = \"none\"",
     ];
     let all = [Works; 7];
-    let hosts_matter = [Works, Said, Said, Works, Said, Said, Works];
+    let hosts_matter = [Works, Hinted, Hinted, Works, Hinted, Hinted, Works];
     let drr = [Works, Works, Refused, Refused, Refused, Refused, Works];
     let not_fifo = [Works, Works, Works, Works, Works, Refused, Works];
-    let aqm = [Works, Works, Works, Works, Works, Said, Said];
-    let calls = [Works, Works, Works, Works, Works, Said, Works];
+    let aqm = [Works, Works, Works, Works, Works, Hinted, Hinted];
+    let calls = [Works, Works, Works, Works, Works, Hinted, Works];
     let follows = "autorate = \"9.9.9.9\"\nup-min = \"500kbit\"\n";
     let up_max = format!("{follows}up-max = \"2mbit\"");
     let delay = format!("{follows}autorate-delay = 20");
@@ -627,7 +627,7 @@ fn every_option_works_beside_every_queue_or_is_refused_or_said() {
         ("aqm", "", all),
         ("io", "io = \"tap\"", all),
         ("max-hosts", "max-hosts = 100", [Works, Works, Works, Refused, Works, Refused, Works]),
-        ("host-by", "host-by = \"mac\"", [Works, Said, Said, Works, Said, Refused, Works]),
+        ("host-by", "host-by = \"mac\"", [Works, Hinted, Hinted, Works, Hinted, Refused, Works]),
         ("nat", "nat = true", hosts_matter),
         ("limit", "limit = \"100p\"", all),
         (
@@ -692,7 +692,7 @@ fn every_option_works_beside_every_queue_or_is_refused_or_said() {
                 Ok(config) if config.hints.is_empty() => Works,
                 Ok(config) => {
                     assert_eq!(config.hints.len(), 1, "{option}, {queue}: {:?}", config.hints);
-                    Said
+                    Hinted
                 }
                 Err(_) => Refused,
             };

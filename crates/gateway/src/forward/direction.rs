@@ -20,7 +20,7 @@ use crate::config::hosts::Names;
 use crate::config::keywords::QueueKind;
 use crate::config::per_host::{Terms, TermsByHost, by_host};
 use crate::forward::nat::Translations;
-use crate::forward::queue::{Heading, Plan, Queue, Seen, isolation};
+use crate::forward::queue::{Heading, PacketView, Plan, Queue, isolation};
 use crate::forward::routers::Routers;
 use crate::io::device::{Device, SHORTEST};
 use crate::io::frame::{Frame, Pool};
@@ -36,19 +36,19 @@ const TOGETHER_WITH_ARRIVALS: Nanos = Nanos(100_000);
 
 /// Data kept for a frame while it is held.
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct HeldFrame {
     arrived: Nanos,
     /// Sequence number of its arrival among all frames.
     serial: u64,
     place: Place,
-    seen: Option<Seen>,
+    seen: Option<PacketView>,
     /// Host on the LAN side.
     host: Option<HostKey>,
 }
 
 /// Frames that never reached the queue, and frames lost after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Outside {
+pub(crate) struct UnqueuedFrames {
     /// Frames delivered by the device.
     pub(crate) received: u64,
     /// Longer than the MTU of the devices allows.
@@ -145,7 +145,7 @@ pub(crate) struct Direction {
     wire_bytes: u64,
     /// Estimate of the link's rate from arrivals, if enabled.
     arrivals: Option<ArrivalRate>,
-    held: Vec<Held>,
+    held: Vec<HeldFrame>,
     /// Dropped frames not yet returned to the pool; empty between calls.
     gone: Vec<u32>,
     /// Dequeued packets that wait for the device.
@@ -157,7 +157,7 @@ pub(crate) struct Direction {
     /// Nothing leaves before this time.
     rests_until: Nanos,
     serials: u64,
-    outside: Outside,
+    outside: UnqueuedFrames,
     /// Error of the last frame that the device refused.
     refused_with: Option<i32>,
     watch: Option<Watch>,
@@ -165,7 +165,7 @@ pub(crate) struct Direction {
 
 impl Direction {
     /// Size of the data kept per frame, in bytes.
-    pub(crate) const BYTES_OF_DESCRIPTOR: usize = size_of::<Held>();
+    pub(crate) const BYTES_OF_DESCRIPTOR: usize = size_of::<HeldFrame>();
 
     pub(crate) fn new(
         plan: Plan,
@@ -183,7 +183,7 @@ impl Direction {
             reader: plan.builder().reader(secret).with_identity(hosts.identity),
             routers: Routers::default(),
             terms: hosts.terms,
-            held: vec![Held::default(); plan.descriptors as usize],
+            held: vec![HeldFrame::default(); plan.descriptors as usize],
             gone: Vec::new(),
             tins: plan.treatment.tins(),
             link,
@@ -194,7 +194,7 @@ impl Direction {
             left_at: Nanos::ZERO,
             rests_until: Nanos::ZERO,
             serials: 0,
-            outside: Outside::default(),
+            outside: UnqueuedFrames::default(),
             refused_with: None,
             watch: watched.map(|watched| Watch::new(watched, plan.share.max_hosts, hosts.names)),
         })
@@ -246,13 +246,19 @@ impl Direction {
         let read = self.reader.read(frame.bytes(), &parsed, frame.mark(), &self.tins);
         self.watch_routers(&read);
         let (host, labels) = self.labels(&read, translations);
-        let seen = Seen { tin: read.tin, ..Self::seen(&self.plan, labels, self.terms_of(host)) };
+        let seen =
+            PacketView { tin: read.tin, ..Self::seen(&self.plan, labels, self.terms_of(host)) };
         let watch = self.watch.as_mut();
         let flow = (parsed.key, parsed.inner.map(|inner| inner.outer));
         let place = watch.map_or(Place::default(), |watch| watch.arrived(now, flow, host, len));
         self.serials += 1;
-        self.held[handle as usize] =
-            Held { arrived: now, serial: self.serials, place, seen: Some(seen), host: Some(host) };
+        self.held[handle as usize] = HeldFrame {
+            arrived: now,
+            serial: self.serials,
+            place,
+            seen: Some(seen),
+            host: Some(host),
+        };
         if self.plan.treatment.is_washed
             && let Some(ip) = parsed.ip.filter(|ip| ip.dscp() != 0)
             && clear_dscp(pool.frame_mut(handle).bytes_mut(), &ip)
@@ -296,11 +302,11 @@ impl Direction {
     }
 
     /// Returns the queue's view of a packet with these labels and host terms.
-    fn seen(plan: &Plan, labels: Labels, terms: Terms) -> Seen {
+    fn seen(plan: &Plan, labels: Labels, terms: Terms) -> PacketView {
         let Labels { flow, src_host: source, dst_host: destination } = labels;
         let Terms { weight, rate, ceiling } = terms;
         let quantum = weight * plan.max_len;
-        Seen { flow, source, destination, tin: 0, weight, quantum, rate, ceiling }
+        PacketView { flow, source, destination, tin: 0, weight, quantum, rate, ceiling }
     }
 
     /// Records the source card of a packet, which may be a router's.
@@ -323,8 +329,8 @@ impl Direction {
 
     fn terms_of(&self, host: HostKey) -> Terms {
         match self.terms.is_empty() {
-            true => Terms::USUAL,
-            false => self.terms.get(host).copied().unwrap_or(Terms::USUAL),
+            true => Terms::DEFAULT,
+            false => self.terms.get(host).copied().unwrap_or(Terms::DEFAULT),
         }
     }
 
@@ -362,7 +368,7 @@ impl Direction {
     }
 
     /// Enqueues a packet; frames of dropped or rejected packets return to the pool.
-    fn offer(&mut self, now: Nanos, seen: &Seen, packet: Packet, pool: &mut Pool) {
+    fn offer(&mut self, now: Nanos, seen: &PacketView, packet: Packet, pool: &mut Pool) {
         let Self { queue, held, watch, .. } = self;
         let gone = &mut |packet: Packet, why| {
             if let Some(watch) = watch.as_mut() {
@@ -377,7 +383,7 @@ impl Direction {
 
     /// Like [`Self::offer`], for a queue with an ACK filter: the filter reads frames of the pool,
     /// so frames return to it only afterwards.
-    fn offer_ack(&mut self, now: Nanos, seen: &Seen, packet: Packet, pool: &mut Pool) {
+    fn offer_ack(&mut self, now: Nanos, seen: &PacketView, packet: Packet, pool: &mut Pool) {
         let Self { queue, held, watch, gone, .. } = self;
         let acks = |packet: Packet| {
             let bytes = pool.frame(packet.handle).bytes();
@@ -663,7 +669,7 @@ impl Direction {
     /// dropped.
     fn renumber(&mut self, moving: &mut Vec<Packet>, descriptors: u32, pool: &mut Pool) {
         let Self { held, watch, leaving, outside, .. } = self;
-        held.resize(held.len().max(descriptors as usize), Held::default());
+        held.resize(held.len().max(descriptors as usize), HeldFrame::default());
         let mut stays = |packet: &mut Packet| {
             let from = packet.handle as usize;
             let Some(handle) = pool.renumber(packet.handle) else {
@@ -696,7 +702,7 @@ impl Direction {
         self.queue.counters()
     }
 
-    pub(crate) fn outside(&self) -> Outside {
+    pub(crate) fn outside(&self) -> UnqueuedFrames {
         self.outside
     }
 
@@ -771,8 +777,16 @@ impl Direction {
 
     /// Returns received frames minus all that are accounted for: zero.
     pub(crate) fn unaccounted(&self) -> i64 {
-        let Outside { received, too_long, merged, too_short, no_room, sent, undeliverable, .. } =
-            self.outside;
+        let UnqueuedFrames {
+            received,
+            too_long,
+            merged,
+            too_short,
+            no_room,
+            sent,
+            undeliverable,
+            ..
+        } = self.outside;
         let known = too_long
             + merged
             + too_short

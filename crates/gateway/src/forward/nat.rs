@@ -43,7 +43,8 @@ pub(crate) const MOST: usize = 32_768;
 
 /// Maximum size of both tables in bytes: the capacity of a table of [`MOST`] entries, with one byte
 /// of hash each.
-pub(crate) const BYTES: u64 = 2 * 2 * MOST as u64 * (size_of::<(Outside, End)>() as u64 + 1);
+pub(crate) const BYTES: u64 =
+    2 * 2 * MOST as u64 * (size_of::<(OuterConnection, End)>() as u64 + 1);
 
 /// One end of a connection. The port of an echo is its identifier, at both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,7 +55,7 @@ struct End {
 
 /// A connection as its packets appear on the outer side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Outside {
+struct OuterConnection {
     protocol: u8,
     /// This machine's end.
     local: End,
@@ -65,9 +66,9 @@ struct Outside {
 #[derive(Debug, Default)]
 pub(crate) struct Translations {
     /// Entries for lookups: the last complete pass, and additions from the current one.
-    known: HashMap<Outside, End>,
+    known: HashMap<OuterConnection, End>,
     /// Entries read in the current pass.
-    read: HashMap<Outside, End>,
+    read: HashMap<OuterConnection, End>,
 }
 
 impl Translations {
@@ -147,7 +148,7 @@ impl flowhash::Nat for Translated<'_> {
             Heading::Up => (source, destination),
             Heading::Down => (destination, source),
         };
-        let outside = Outside { protocol: transport.protocol, local, remote };
+        let outside = OuterConnection { protocol: transport.protocol, local, remote };
         let inside = self.table.known.get(&outside)?;
         let (source, destination) = match self.heading {
             Heading::Up => (*inside, destination),

@@ -57,7 +57,7 @@ impl Heading {
 
 /// A queue's view of a packet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct PacketView {
     pub(crate) flow: u32,
     pub(crate) source: u32,
     pub(crate) destination: u32,
@@ -73,7 +73,7 @@ pub(crate) struct Seen {
     pub(crate) ceiling: Option<TokenBucket>,
 }
 
-impl Labelled for Seen {
+impl Labelled for PacketView {
     fn flow(&self) -> u32 {
         self.flow
     }
@@ -102,7 +102,7 @@ pub(crate) trait Queue: Scheduler + fmt::Debug {
     fn offer(
         &mut self,
         now: Nanos,
-        seen: &Seen,
+        seen: &PacketView,
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected>;
@@ -124,7 +124,7 @@ pub(crate) trait Queue: Scheduler + fmt::Debug {
     fn offer_ack(
         &mut self,
         now: Nanos,
-        seen: &Seen,
+        seen: &PacketView,
         packet: Packet,
         _acks: &dyn Acks,
         drops: &mut dyn DropSink,
@@ -137,11 +137,11 @@ pub(crate) trait Queue: Scheduler + fmt::Debug {
 
     /// Applies the host terms of `seen` from now on; without effect on a queue without host
     /// isolation.
-    fn update_host(&mut self, _now: Nanos, _seen: &Seen) {}
+    fn update_host(&mut self, _now: Nanos, _seen: &PacketView) {}
 
     /// Sets the tins; without effect on a queue without tins. `seen` returns the view of each
     /// queued packet with its tin number in the new plan.
-    fn set_tins(&mut self, _plan: TinPlan, _seen: &dyn Fn(Packet) -> Seen) {}
+    fn set_tins(&mut self, _plan: TinPlan, _seen: &dyn Fn(Packet) -> PacketView) {}
 
     /// Returns the counters of a tin. Cost: O(queues).
     fn tin_counters(&self, _number: u8) -> Option<TinCounters> {
@@ -162,7 +162,7 @@ pub(crate) trait Queue: Scheduler + fmt::Debug {
 
     /// Sets the isolation; without effect on a queue that is built for a single one. `seen` is as
     /// for [`Self::set_tins`].
-    fn set_isolation(&mut self, _isolation: Isolation, _seen: &dyn Fn(Packet) -> Seen) {}
+    fn set_isolation(&mut self, _isolation: Isolation, _seen: &dyn Fn(Packet) -> PacketView) {}
 }
 
 /// A queue without a shaper of its own, which [`Shaped`] provides: every one but [`SmartQueue`].
@@ -171,7 +171,7 @@ trait Unshaped: Scheduler + fmt::Debug {
     fn offer(
         &mut self,
         now: Nanos,
-        seen: &Seen,
+        seen: &PacketView,
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected>;
@@ -181,7 +181,7 @@ trait Unshaped: Scheduler + fmt::Debug {
     fn offer_ack(
         &mut self,
         now: Nanos,
-        seen: &Seen,
+        seen: &PacketView,
         packet: Packet,
         _acks: &dyn Acks,
         drops: &mut dyn DropSink,
@@ -200,7 +200,7 @@ impl<Q: Unshaped> Queue for Shaped<Q> {
     fn offer(
         &mut self,
         now: Nanos,
-        seen: &Seen,
+        seen: &PacketView,
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
@@ -210,7 +210,7 @@ impl<Q: Unshaped> Queue for Shaped<Q> {
     fn offer_ack(
         &mut self,
         now: Nanos,
-        seen: &Seen,
+        seen: &PacketView,
         packet: Packet,
         acks: &dyn Acks,
         drops: &mut dyn DropSink,
@@ -438,7 +438,7 @@ impl Unshaped for Fifo<Vec<Descriptor>> {
     fn offer(
         &mut self,
         now: Nanos,
-        _seen: &Seen,
+        _seen: &PacketView,
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
@@ -452,7 +452,7 @@ impl Queue for HostQueues {
     fn offer(
         &mut self,
         now: Nanos,
-        seen: &Seen,
+        seen: &PacketView,
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
@@ -462,7 +462,7 @@ impl Queue for HostQueues {
     fn offer_ack(
         &mut self,
         now: Nanos,
-        seen: &Seen,
+        seen: &PacketView,
         packet: Packet,
         acks: &dyn Acks,
         drops: &mut dyn DropSink,
@@ -496,11 +496,11 @@ impl Queue for HostQueues {
         self.set_overhead(link);
     }
 
-    fn update_host(&mut self, now: Nanos, seen: &Seen) {
+    fn update_host(&mut self, now: Nanos, seen: &PacketView) {
         let _is_backlogged = HostQueues::update_host(self, now, seen);
     }
 
-    fn set_tins(&mut self, plan: TinPlan, seen: &dyn Fn(Packet) -> Seen) {
+    fn set_tins(&mut self, plan: TinPlan, seen: &dyn Fn(Packet) -> PacketView) {
         if plan != *self.tins() {
             let _has_isolation = HostQueues::set_tins(self, plan, seen);
         }
@@ -518,7 +518,7 @@ impl Queue for HostQueues {
         Some((self.isolated().activations(), self.unresponsive_flows()))
     }
 
-    fn set_isolation(&mut self, isolation: Isolation, seen: &dyn Fn(Packet) -> Seen) {
+    fn set_isolation(&mut self, isolation: Isolation, seen: &dyn Fn(Packet) -> PacketView) {
         let _has_tables = HostQueues::set_isolation(self, isolation, seen);
     }
 }
@@ -565,7 +565,7 @@ impl<O: FlowScheduler, D: DropPolicy<O>> HashedQueues<O, D> {
         Ok(Self { queues, isolation, config: Box::new(config), ack_filter: AckFilter::Off })
     }
 
-    fn label(&self, seen: &Seen) -> u32 {
+    fn label(&self, seen: &PacketView) -> u32 {
         match self.isolation {
             Isolation::SrcHost => seen.source,
             Isolation::DstHost => seen.destination,
@@ -585,7 +585,7 @@ impl<O: FlowScheduler, D: DropPolicy<O>> Unshaped for HashedQueues<O, D> {
     fn offer(
         &mut self,
         now: Nanos,
-        seen: &Seen,
+        seen: &PacketView,
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
@@ -611,7 +611,7 @@ impl<O: FlowScheduler, D: DropPolicy<O>> Unshaped for HashedQueues<O, D> {
     fn offer_ack(
         &mut self,
         now: Nanos,
-        seen: &Seen,
+        seen: &PacketView,
         packet: Packet,
         acks: &dyn Acks,
         drops: &mut dyn DropSink,

@@ -35,7 +35,7 @@ use crate::stats::host_terms::HostTerms;
 use crate::stats::metrics::metrics;
 use crate::stats::report::{Reloads, Report};
 use crate::stats::serve::{Exhausted, Metrics, Stats};
-use trouble::Said;
+use trouble::Notices;
 
 /// Signals that the gateway handles.
 const SIGNALS: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1];
@@ -101,7 +101,7 @@ struct Gateway {
     following: Following,
     nat: Nat,
     overruns: [u64; 2],
-    said: [Said; 2],
+    said: [Notices; 2],
     /// Times of the last and the next check of the devices.
     looked_at: Nanos,
     look_at: Option<Nanos>,
@@ -300,7 +300,7 @@ impl Gateway {
             following,
             nat,
             overruns: [0; 2],
-            said: [Said::default(), Said::default()],
+            said: [Notices::default(), Notices::default()],
             looked_at: Nanos::ZERO,
             look_at: None,
             reloads: Reloads::new(),

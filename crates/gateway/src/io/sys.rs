@@ -323,7 +323,7 @@ pub(crate) fn receive(
         let longest = frame.room().len() - 1;
         frame.received(len.min(longest));
         // SAFETY: filled by the call above.
-        let Said { tag, mark } = unsafe { Said::of(&message.msg_hdr) };
+        let Ancillary { tag, mark } = unsafe { Ancillary::of(&message.msg_hdr) };
         frame.set_mark(mark);
         arrivals[at] = if offload[1] != 0 {
             match uncut.get_mut(at) {
@@ -355,14 +355,14 @@ pub(crate) fn receive(
 
 /// Contents of a frame's control messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Said {
+struct Ancillary {
     /// VLAN tag removed by the kernel: protocol and tag control information.
     tag: Option<(u16, u16)>,
     /// Firewall mark.
     mark: u32,
 }
 
-impl Said {
+impl Ancillary {
     /// # Safety
     ///
     /// The kernel has filled the control buffer of `message`, and it is unchanged since.

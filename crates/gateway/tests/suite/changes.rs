@@ -96,7 +96,7 @@ fn a_device_that_is_deleted_ends_it_with_statistics() {
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_change_under_load_loses_nothing() {
-    let Some(row) = Row::new("changes") else { return };
+    let Some(row) = Row::alone("changes") else { return };
     // On a machine that pauses longer than CoDel tolerates, the AQM may drop what arrived
     // meanwhile.
     attempts("changes", || {

@@ -78,7 +78,7 @@ fn qfq_bound() -> f64 {
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn isolation_spares_the_probe_what_a_fifo_adds() {
-    let Some(row) = Row::new("delays") else { return };
+    let Some(row) = Row::alone("delays") else { return };
     let measure = |queue| measure(&row, &format!("--lan lan --wan wan --queue {queue}"));
     let bound = qfq_bound();
     attempts("delays", || {

@@ -37,11 +37,11 @@ fn is_free(down: &Outcome) -> Result<(), String> {
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_device_that_is_full_is_waited_for() {
-    let Some(row) = Row::new("full") else { return };
+    let Some(row) = Row::new("busydev") else { return };
     slow_down(&row, 10_000_000);
-    attempts("full", || {
-        let path = std::env::temp_dir().join(format!("freeboard-{}-full", std::process::id()));
-        let file = file("full", "limit = \"4000p\"");
+    attempts("busydev", || {
+        let path = std::env::temp_dir().join(format!("freeboard-{}-busydev", std::process::id()));
+        let file = file("busydev", "limit = \"4000p\"");
         let words = "--up 1gbit --down 20mbit --queue fifo";
         let words = format!("{words} --stats {} --config {}", path.display(), file.path());
         let gateway = Gateway::start(&row.gw, &words);

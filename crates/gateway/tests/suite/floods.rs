@@ -41,7 +41,7 @@ fn frame(device: u32, kind: [u8; 2], len: usize) -> Vec<u8> {
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_flood_without_ip_is_one_host() {
-    let Some(row) = Row::new("floods") else { return };
+    let Some(row) = Row::alone("floods") else { return };
     attempts("floods", || {
         for forges in [true, false] {
             let gateway = Gateway::start(&row.gw, "--up 5mbit --down 5mbit");

@@ -159,7 +159,7 @@ fn all_through(row: &Row, words: &str, count: u32, mtu: usize) {
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_million_frames_come_out_as_they_went_in() {
-    let Some(row) = Row::new("frames") else { return };
+    let Some(row) = Row::alone("frames") else { return };
     row.silence();
     for queue in ["fifo", "sqf", "drr", "qfq"] {
         let words = format!("--up 2gbit --down 2gbit --limit 300p --queue {queue}");
@@ -209,7 +209,7 @@ fn frames_too_long_for_the_other_side_are_counted() {
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn as_many_frames_come_out_of_taps() {
-    let Some(row) = Row::new("tapframes") else { return };
+    let Some(row) = Row::alone("tapframes") else { return };
     row.silence();
     row.bridge_to_tap("lan", "tap0");
     row.bridge_to_tap("wan", "tap1");

@@ -82,7 +82,7 @@ fn keeps_its_rate(
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_saturated_line_has_its_rate() {
-    let Some(row) = Row::new("rate") else { return };
+    let Some(row) = Row::alone("rate") else { return };
     let frame = |ip: usize| ip + 14;
     let lengths = [1_400, 100, 700];
     keeps_its_rate(&row, "--catch-up 1000", &lengths, frame, -1.0..=1.0);
@@ -130,7 +130,7 @@ fn shares(
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn hosts_have_half_whatever_their_flows() {
-    let Some(row) = Row::new("hosts") else { return };
+    let Some(row) = Row::alone("hosts") else { return };
     shares("hosts on, 1 and 8 flows", &row, "", [1, 8], 47.0..=53.0);
     shares("hosts off, 1 and 8 flows", &row, "--hosts flows", [1, 8], 0.0..=30.0);
 }
@@ -138,7 +138,7 @@ fn hosts_have_half_whatever_their_flows() {
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn weights_are_honoured() {
-    let Some(row) = Row::new("weights") else { return };
+    let Some(row) = Row::alone("weights") else { return };
     let file = crate::refusals::file("weights", "[weights]\n\"10.9.0.1\" = 3\n");
     let with = |words: &str| format!("--config {} {words}", file.path());
     // Three quarters for a host with one flow, the rest for one with four.

@@ -93,7 +93,7 @@ fn it_runs_as_whom_it_is_told_and_without_capabilities() {
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn an_idle_gateway_sleeps() {
-    let Some(row) = Row::new("idle") else { return };
+    let Some(row) = Row::alone("idle") else { return };
     // The kernel's own occasional traffic is no idle time.
     attempts("idle", || {
         let gateway =

@@ -63,7 +63,7 @@ fn count(report: &Value, direction: usize, what: &str) -> i64 {
 /// is counted as merged.
 #[test]
 fn uncut_frames_leave_as_the_packets_they_are() {
-    let Some(row) = Row::new("cut") else { return };
+    let Some(row) = Row::alone("cut") else { return };
     row.with_ipv6();
     uncut(&row);
     let gateway = Gateway::start(&row.gw, RATES);
@@ -94,7 +94,7 @@ fn uncut_frames_leave_as_the_packets_they_are() {
 /// accepts. Method: each kind of tunnel that this kernel has.
 #[test]
 fn packets_inside_tunnels_are_cut() {
-    let Some(row) = Row::new("cuttunnel") else { return };
+    let Some(row) = Row::alone("cuttunnel") else { return };
     uncut(&row);
     let tunnels = row.with_tunnels();
     if tunnels.is_empty() {
@@ -121,7 +121,7 @@ fn packets_inside_tunnels_are_cut() {
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn merged_frames_and_tagged_ones_are_cut() {
-    let Some(row) = Row::new("cutgro") else { return };
+    let Some(row) = Row::alone("cutgro") else { return };
     uncut(&row);
     row.gw.ethtool("-K lan gro on");
     let gateway = Gateway::start(&row.gw, RATES);
@@ -146,7 +146,7 @@ fn merged_frames_and_tagged_ones_are_cut() {
 /// counted.
 #[test]
 fn cutting_changes_on_a_reload() {
-    let Some(row) = Row::new("cutreload") else { return };
+    let Some(row) = Row::alone("cutreload") else { return };
     row.c.ip("link set c0 gso_max_segs 65535");
     let text = |more: &str| format!("up = \"50mbit\"\ndown = \"50mbit\"\n{more}");
     let file = file("cutreload", &text(""));
@@ -174,7 +174,7 @@ fn cutting_changes_on_a_reload() {
 /// 8,800 packets of 142 bytes a second; at least half of them must be sent.
 #[test]
 fn a_flood_of_small_packets_leaves_the_line_and_the_way_back() {
-    let Some(row) = Row::new("cutflood") else { return };
+    let Some(row) = Row::alone("cutflood") else { return };
     row.c.ip("link set c0 gso_max_segs 65535");
     attempts("a flood of small packets", || {
         let gateway = Gateway::start(&row.gw, "--up 10mbit --down 10mbit");
@@ -202,7 +202,7 @@ fn a_flood_of_small_packets_leaves_the_line_and_the_way_back() {
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_small_flow_beside_an_uncut_upload_waits_for_a_packet() {
-    let Some(row) = Row::new("cutdelay") else { return };
+    let Some(row) = Row::alone("cutdelay") else { return };
     let measure = |segments: u32, words: &str| {
         row.c.ip(&format!("link set c0 gso_max_segs {segments}"));
         let gateway = Gateway::start(&row.gw, &format!("--up 10mbit --down 10mbit {words}"));

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread;
 
 use nix::sched::{CloneFlags, setns};
@@ -18,13 +18,20 @@ pub(crate) const HOSTS: [&str; 2] = ["10.9.0.1", "10.9.0.3"];
 /// Address of the far end.
 pub(crate) const FAR: &str = "10.9.0.2";
 
-/// Serialises the tests: they measure, and a program started by one test must not inherit
-/// descriptors of another.
-static ALONE: Mutex<()> = Mutex::new(());
+/// Orders the tests: most of them wait for a slow link, and run beside each other; those that load
+/// the processors, or measure to the percent, run alone.
+static TURNS: RwLock<()> = RwLock::new(());
+
+/// The right to run.
+#[derive(Debug)]
+enum Turn {
+    Alone { _guard: RwLockWriteGuard<'static, ()> },
+    Beside { _guard: RwLockReadGuard<'static, ()> },
+}
 
 /// Returns the right to be the only test that runs.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+pub(crate) fn alone() -> impl Drop {
+    TURNS.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Programs that the tests of a row call.
@@ -146,20 +153,30 @@ impl Drop for Namespace {
     }
 }
 
-/// The row, and the right to be the only test that runs.
+/// The row, and the right to run.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) c: Namespace,
     pub(crate) gw: Namespace,
     pub(crate) s: Namespace,
-    _alone: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Row {
-    /// Creates the row. `None` if namespaces are not permitted or a program is missing: the test is
-    /// skipped then.
+    /// Creates the row for a test that waits more than it computes. `None` if namespaces are not
+    /// permitted or a program is missing: the test is skipped then.
     pub(crate) fn new(test: &str) -> Option<Self> {
-        let alone = alone();
+        let guard = TURNS.read().unwrap_or_else(PoisonError::into_inner);
+        Self::in_turn(test, Turn::Beside { _guard: guard })
+    }
+
+    /// Creates the row for a test that runs alone; `None` as for [`Row::new`].
+    pub(crate) fn alone(test: &str) -> Option<Self> {
+        let guard = TURNS.write().unwrap_or_else(PoisonError::into_inner);
+        Self::in_turn(test, Turn::Alone { _guard: guard })
+    }
+
+    fn in_turn(test: &str, turn: Turn) -> Option<Self> {
         if !has(test, &PROGRAMS) {
             return None;
         }
@@ -171,7 +188,7 @@ impl Row {
             }
         };
         let [gw, s] = ["gw", "s"].map(|part| Namespace::new(test, part).unwrap());
-        let row = Self { c, gw, s, _alone: alone };
+        let row = Self { c, gw, s, _turn: turn };
         row.connect("lan", "c0");
         row.connect("wan", "s0");
         row.wait_for_carriers();

@@ -79,7 +79,7 @@ fn run(seeds: u32, progress: &Progress) -> Report {
     let mut report = report::report(&measured, seeds);
     let transfers = transfer_report::measure(seeds, progress);
     report.text = format!("{}\n{}", report.text, transfer_report::text(&transfers, seeds));
-    report.sentences.extend(transfer_report::sentences(&transfers));
+    report.checks.extend(transfer_report::checks(&transfers));
     report
 }
 

@@ -324,6 +324,6 @@ mod tests {
         let rows: Vec<Row> = ROWS.iter().filter(|row| row.load == UP).copied().collect();
         let report = run_rows(&rows, Nanos::from_secs(20), 2, &Progress::hidden());
         assert!(report.holds(), "{report}");
-        assert!(report.sentences.len() > rows.len(), "{report}");
+        assert!(report.checks.len() > rows.len(), "{report}");
     }
 }

@@ -7,7 +7,7 @@ pub mod scenario;
 
 use std::thread;
 
-use super::{Experiment, Report, Sentence};
+use super::{Check, Experiment, Report};
 use crate::plot::{Column, TextTable, fixed, percent};
 use crate::progress::Progress;
 use scenario::{Attack, BYTE_NS, Candidate, Outcome, Setup, run, wait_bound};
@@ -79,7 +79,7 @@ fn report(seeds: u32, progress: &Progress) -> Report {
         runs.into_iter().flat_map(|run| run.join().expect("a run ends")).collect()
     });
     let text = format!("{}\n{}", heading(seeds), tables(&cells));
-    Report { text, pictures: Vec::new(), sentences: sentences(&cells) }
+    Report { text, pictures: Vec::new(), checks: checks(&cells) }
 }
 
 fn play(candidate: Candidate, attack: Attack, seeds: u32, progress: &Progress) -> Cell {
@@ -141,7 +141,7 @@ fn table(what: &'static str, cells: &[Cell], of: impl Fn(&Cell) -> String) -> St
     table.to_string()
 }
 
-fn sentences(cells: &[Cell]) -> Vec<Sentence> {
+fn checks(cells: &[Cell]) -> Vec<Check> {
     let of = |candidate: Candidate, attack: Attack| {
         let found = cells.iter().find(|c| (c.candidate, c.attack) == (candidate, attack));
         found.expect("every attack is played against every candidate")
@@ -170,7 +170,7 @@ fn sentences(cells: &[Cell]) -> Vec<Sentence> {
     let bursts = of(Candidate::Isolated, Attack::TimedBursts);
     let ms = |value: Option<f64>| value.map_or("none delivered".to_owned(), |ms| fixed(ms, 3));
     vec![
-        Sentence {
+        Check {
             claim: "G1: behind Isolated no sparse packet is lost or waits longer than ((H-1)(3Q+L)+(H-2)Q+L)/C in any \
                     attack but by forged sources, and by port in none"
                 .to_owned(),
@@ -183,18 +183,18 @@ fn sentences(cells: &[Cell]) -> Vec<Sentence> {
             ),
             holds: honest().all(Cell::keeps_wait),
         },
-        Sentence {
+        Check {
             claim: "G2: there the victim's host gets at least 0.98 C/H".to_owned(),
             measured: format!("at least {} ({})", fixed(share.of_share(), 4), named(share)),
             holds: share.of_share() >= 0.98,
         },
-        Sentence {
+        Check {
             claim: "G4: there it loses no packet for want of room while it holds less than 7/9 of its share"
                 .to_owned(),
             measured: format!("{robbed} packets"),
             holds: robbed == 0,
         },
-        Sentence {
+        Check {
             claim: "forged sources break G1 and G2, and the port for a host restores both (J06)".to_owned(),
             measured: format!(
                 "bulk {} Mbit/s and {} of 100 by source, {} Mbit/s and {} of 100 by port",
@@ -208,7 +208,7 @@ fn sentences(cells: &[Cell]) -> Vec<Sentence> {
                 && by_port.keeps_wait()
                 && by_port.of_share() >= 0.98,
         },
-        Sentence {
+        Check {
             claim: "frames that are not IP are one host, whatever addresses of Ethernet they have".to_owned(),
             measured: format!(
                 "bulk {} Mbit/s, {} of 100 and at most {} ms behind Isolated",
@@ -218,7 +218,7 @@ fn sentences(cells: &[Cell]) -> Vec<Sentence> {
             ),
             holds: arp.keeps_wait() && arp.of_share() >= 0.98,
         },
-        Sentence {
+        Check {
             claim: "a thousand flows of one host starve DRR++ and take half from Isolated, no more (J03)"
                 .to_owned(),
             measured: format!(
@@ -229,18 +229,18 @@ fn sentences(cells: &[Cell]) -> Vec<Sentence> {
             holds: starved.least(Outcome::bulk_mbit) < 1.0
                 && guarded.least(Outcome::bulk_mbit) > 0.98 * LINE / 2.0,
         },
-        Sentence {
+        Check {
             claim: "a flow a packet of 64 bytes starves the standing flow behind SQF (J02)".to_owned(),
             measured: format!("bulk {} Mbit/s", fixed(sqf.least(Outcome::bulk_mbit), 2)),
             holds: sqf.least(Outcome::bulk_mbit) < 1.0,
         },
-        Sentence {
+        Check {
             claim: "longest-queue drop by flow takes from a victim that holds less than 7/9 of its share (J09)"
                 .to_owned(),
             measured: format!("{} packets behind DRR", gamed.sum(|outcome| outcome.robbed)),
             holds: gamed.sum(|outcome| outcome.robbed) > 0,
         },
-        Sentence {
+        Check {
             claim: "an attacker that knows the key makes the sparse flow of a DRR wait longer than one that \
                     guesses (J04)"
                 .to_owned(),
@@ -254,7 +254,7 @@ fn sentences(cells: &[Cell]) -> Vec<Sentence> {
             holds: known.wait_ms(1_000).unwrap_or(f64::INFINITY)
                 > 2.0 * secret.wait_ms(1_000).unwrap_or(f64::INFINITY),
         },
-        Sentence {
+        Check {
             claim: "bursts timed to CoDel's interval are never signalled, and hurt only themselves (J10)"
                 .to_owned(),
             measured: format!(

@@ -12,7 +12,7 @@ use std::thread;
 
 use freeboard::sched_core::Nanos;
 
-use super::{Experiment, Picture, Report, Sentence};
+use super::{Check, Experiment, Picture, Report};
 use crate::measure::estimate::mean;
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 use crate::progress::Progress;
@@ -90,7 +90,7 @@ fn run_for(lasts: Nanos, seeds: u32, progress: &Progress) -> Report {
     });
     let text = format!("{}\n{}", heading(lasts, seeds), table(&measured));
     let picture = Picture { file: "autorate.svg".to_owned(), svg: picture(&measured) };
-    Report { text, pictures: vec![picture], sentences: sentences(&measured) }
+    Report { text, pictures: vec![picture], checks: checks(&measured) }
 }
 
 fn heading(lasts: Nanos, seeds: u32) -> String {
@@ -137,19 +137,19 @@ fn table(measured: &[Measured]) -> String {
     table.to_string()
 }
 
-fn sentences(measured: &[Measured]) -> Vec<Sentence> {
+fn checks(measured: &[Measured]) -> Vec<Check> {
     let find = |trace, shaping| {
         let is = |of: &&Measured| of.trace == trace && of.shaping == shaping;
         measured.iter().find(is).expect("every line has every rate")
     };
-    let mut sentences = Vec::new();
+    let mut checks = Vec::new();
     for trace in Trace::ALL {
         let [best, auto, floor] =
             [Shaping::Best, Shaping::Auto, Shaping::Floor].map(|s| find(trace, s));
         let name = trace.name();
         let (part, used) = trace.demands();
         let delays = [best, auto].map(|of| of.delay(950));
-        sentences.push(Sentence {
+        checks.push(Check {
             claim: format!(
                 "{name}: 95 % of the probes wait at most {} % of what they wait with the best rate fixed",
                 percent(part, 0)
@@ -157,7 +157,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
             measured: format!("{} of {} ms", fixed(delays[1], 1), fixed(delays[0], 1)),
             holds: delays[1] <= delays[0] * part,
         });
-        sentences.push(Sentence {
+        checks.push(Check {
             claim: format!(
                 "{name}: at least {} % of what the line had is used, and more than with the floor fixed",
                 percent(used, 0)
@@ -173,7 +173,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
         let rates =
             || auto.outcomes.iter().flat_map(|outcome| outcome.rates.iter().map(|rate| rate.1));
         let (low, high) = (rates().min().unwrap_or(0), rates().max().unwrap_or(u64::MAX));
-        sentences.push(Sentence {
+        checks.push(Check {
             claim: format!("{name}: the rate is never below the floor and never above the ceiling"),
             measured: format!("{} to {} kbit/s", low / 1_000, high / 1_000),
             holds: low >= least && high <= most,
@@ -181,8 +181,8 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     }
     let outcomes = measured.iter().flat_map(|of| &of.outcomes);
     let balanced = outcomes.map(|outcome| outcome.recount.is_ok());
-    sentences.push(Sentence::accounted_for("runs", balanced));
-    sentences
+    checks.push(Check::accounted_for("runs", balanced));
+    checks
 }
 
 fn picture(measured: &[Measured]) -> String {
@@ -223,7 +223,7 @@ mod tests {
     /// Goal: the checks of the complete run also pass for a short one. Method: 120 s and two seeds.
     /// In a shorter run the first second, at the floor, counts for too much.
     #[test]
-    fn every_sentence_holds_of_two_minutes() {
+    fn every_check_holds_of_two_minutes() {
         let report = run_for(Nanos::from_secs(120), 2, &Progress::hidden());
         assert!(report.holds(), "{report}");
     }

@@ -4,7 +4,7 @@
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Framing, Overhead, Rate, Shaper};
 
-use super::{Experiment, Picture, Report, Sentence};
+use super::{Check, Experiment, Picture, Report};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed};
 use crate::progress::Progress;
 use conformance::rng::Streams;
@@ -104,7 +104,7 @@ with one seed; burst: bytes beyond rate × span and 1 ns, back to back and after
         vectors()
     );
     let picture = Picture { file: "cake-alg1.svg".to_owned(), svg: picture(&lines) };
-    Report { text, pictures: vec![picture], sentences: sentences(&lines, after) }
+    Report { text, pictures: vec![picture], checks: checks(&lines, after) }
 }
 
 fn table(lines: &[Line]) -> TextTable<8> {
@@ -147,12 +147,12 @@ fn vectors() -> TextTable<4> {
     table
 }
 
-fn sentences(lines: &[Line], after: [Nanos; 2]) -> Vec<Sentence> {
+fn checks(lines: &[Line], after: [Nanos; 2]) -> Vec<Check> {
     let most = |value: &dyn Fn(&Line) -> f64| lines.iter().map(value).fold(0.0, f64::max);
     let exact = |at: usize| {
         let fewest = lines.iter().map(|line| line.steady[at].packets).min().unwrap_or(0);
         let error = most(&|line| line.steady[at].error);
-        Sentence {
+        Check {
             claim: format!(
                 "the rate is right to {} % over {} s at every rate and framing, of {PACKETS} packets or more",
                 fixed(ERRORS[at] * 100.0, 2),
@@ -168,13 +168,13 @@ fn sentences(lines: &[Line], after: [Nanos; 2]) -> Vec<Sentence> {
     vec![
         exact(0),
         exact(1),
-        Sentence {
+        Check {
             claim: "in every span at most rate × span, one longest packet and the bits of 1 ns leave, back to back and after pauses"
                 .to_owned(),
             measured: bursts.map(|burst| fixed(burst, 3)).join(" and ") + " packets",
             holds: bursts.into_iter().all(|burst| burst <= 1.0),
         },
-        Sentence {
+        Check {
             claim: "packets are as long on the line as by hand, with either formula for PTM".to_owned(),
             measured: format!("{} of {} lengths differ", wrong, VECTORS.len()),
             holds: wrong == 0,
@@ -302,7 +302,7 @@ mod tests {
     /// Goal: the checks of the complete run also pass for a short one. Method: a tenth of a second
     /// and a second.
     #[test]
-    fn every_sentence_holds_of_a_second() {
+    fn every_check_holds_of_a_second() {
         let after = [Nanos::from_millis(100), Nanos::from_secs(1)];
         let report = run_for(after, effort(1, 2), &Progress::hidden());
         assert!(report.holds(), "{report}");

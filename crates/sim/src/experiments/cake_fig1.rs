@@ -9,7 +9,7 @@ use std::thread;
 
 use freeboard::flowhash::{FlowHasher, FlowKey, FlowTable, Outcome, SipHash13, TagLine, Transport};
 
-use super::{Experiment, Picture, Report, Sentence};
+use super::{Check, Experiment, Picture, Report};
 use crate::plot::{self, Chart, Column, Mark, fixed};
 use crate::progress::Progress;
 use conformance::rng::{Stream, Streams};
@@ -189,7 +189,7 @@ fn run(seeds: u32, progress: &Progress) -> Report {
     let rows: Vec<Row> = loads().into_iter().enumerate().map(row).collect();
     let text = format!("{}\n{}\n{}", heading(seeds), probabilities(&rows), shared(&rows));
     let picture = Picture { file: "cake-fig1.svg".to_owned(), svg: picture(&rows) };
-    Report { text, pictures: vec![picture], sentences: sentences(&rows) }
+    Report { text, pictures: vec![picture], checks: checks(&rows) }
 }
 
 fn heading(seeds: u32) -> String {
@@ -271,13 +271,13 @@ fn crossover(rows: &[Row], gap: impl Fn(&Row) -> f64) -> Option<f64> {
     })
 }
 
-fn sentences(rows: &[Row]) -> Vec<Sentence> {
+fn checks(rows: &[Row]) -> Vec<Check> {
     let at = |flows| rows.iter().find(|row| row.flows == flows).expect("a load that is measured");
-    let mut sentences = Vec::new();
+    let mut checks = Vec::new();
     for (number, ways) in WAYS.into_iter().enumerate() {
         let off = |row: &Row| (row.cells[number].probability() - formula(row.flows, ways)).abs();
         let worst = rows.iter().max_by(|a, b| off(a).total_cmp(&off(b))).expect("there are rows");
-        sentences.push(Sentence {
+        checks.push(Check {
             claim: format!(
                 "{ways} ways: from 50 to 2,000 flows within 0.01 of P[Bin(n, k/N) >= k]"
             ),
@@ -291,7 +291,7 @@ fn sentences(rows: &[Row]) -> Vec<Sentence> {
         [measured, chance].iter().all(|at| (1_050.0..=1_150.0).contains(at))
             && (measured - chance).abs() <= 10.0
     });
-    sentences.push(Sentence {
+    checks.push(Check {
         claim: "8 ways beat the plain hash until flows exceed queues: the lines cross at 1,050 to 1,150 flows, \
                 the measured ones within 10 of those of chance"
             .to_owned(),
@@ -303,7 +303,7 @@ fn sentences(rows: &[Row]) -> Vec<Sentence> {
         holds: near,
     });
     let [plain, _, eight] = at(512).cells.map(|cell| cell.probability());
-    sentences.push(Sentence {
+    checks.push(Check {
         claim: "with half as many flows as queues, 8 ways collide at most a seventh as often"
             .to_owned(),
         measured: format!("{} against {}", fixed(eight, 4), fixed(plain, 4)),
@@ -319,7 +319,7 @@ fn sentences(rows: &[Row]) -> Vec<Sentence> {
         };
         let all: Vec<_> = beside_linux(rows).map(|pair| (off(&pair), pair.0.flows)).collect();
         let worst = all.iter().max_by(|a, b| a.0.total_cmp(&b.0)).expect("the file has rows");
-        Sentence {
+        Check {
             claim: format!(
                 "as many flows share a queue as in {name}: all {} means within 4 standard errors",
                 all.len()
@@ -328,9 +328,9 @@ fn sentences(rows: &[Row]) -> Vec<Sentence> {
             holds: worst.0 <= 4.0,
         }
     };
-    sentences.push(against("Linux fq_codel (plain)", 0, |linux| linux.direct));
-    sentences.push(against("Linux cake (8 ways)", 2, |linux| linux.set8));
-    sentences
+    checks.push(against("Linux fq_codel (plain)", 0, |linux| linux.direct));
+    checks.push(against("Linux cake (8 ways)", 2, |linux| linux.set8));
+    checks
 }
 
 fn picture(rows: &[Row]) -> String {

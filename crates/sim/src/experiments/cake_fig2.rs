@@ -11,7 +11,7 @@ use freeboard::AqmKind;
 use freeboard::sched_core::Nanos;
 
 use super::aqm_linux::scenario::{self, Outcome, Queueing, ROUND_TRIP, Setup, WARM_UP};
-use super::{Experiment, Picture, Report, Sentence};
+use super::{Check, Experiment, Picture, Report};
 use crate::measure::delay::Delays;
 use crate::measure::estimate::mean;
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
@@ -108,7 +108,7 @@ fn run(seeds: u32, progress: &Progress) -> Report {
     });
     let text = format!("{}\n{}", heading(seeds), table(&measured));
     let picture = Picture { file: "cake-fig2.svg".to_owned(), svg: picture(&measured) };
-    Report { text, pictures: vec![picture], sentences: sentences(&measured) }
+    Report { text, pictures: vec![picture], checks: checks(&measured) }
 }
 
 fn measure(name: &'static str, queueing: Queueing, seeds: u32, progress: &Progress) -> Measured {
@@ -162,13 +162,13 @@ fn table(measured: &[Measured]) -> String {
     table.to_string()
 }
 
-fn sentences(measured: &[Measured]) -> Vec<Sentence> {
+fn checks(measured: &[Measured]) -> Vec<Check> {
     let [.., fq_codel, cake] = measured else { unreachable!("there are six queues") };
     let off = [0, 1].map(|way| cake.goodput()[way] / fq_codel.goodput()[way] - 1.0);
     let medians = [cake, fq_codel].map(|of| of.added()[0]);
     let runs = measured.iter().flat_map(|of| &of.runs);
     vec![
-        Sentence {
+        Check {
             claim: format!(
                 "CAKE's goodput is within {} % of FQ-CoDel's each way",
                 percent(GOODPUT, 0)
@@ -176,7 +176,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
             measured: format!("{} % up, {} % down", percent(off[0], 1), percent(off[1], 1)),
             holds: off.into_iter().all(|off| off.abs() <= GOODPUT),
         },
-        Sentence {
+        Check {
             claim: format!(
                 "the medians of what a probe waits are {} ms at most, and {} ms apart at most",
                 fixed(LONGEST, 0),
@@ -190,7 +190,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
             holds: medians.into_iter().all(|median| median <= LONGEST)
                 && (medians[0] - medians[1]).abs() <= APART,
         },
-        Sentence::accounted_for("runs", runs.map(|run| run.balanced)),
+        Check::accounted_for("runs", runs.map(|run| run.balanced)),
     ]
 }
 
@@ -222,7 +222,7 @@ mod tests {
     /// Goal: the checks of the complete run also pass for two seeds. Method: the experiment itself.
     #[test]
     #[ignore = "seconds: `cargo xtask check` runs it"]
-    fn every_sentence_holds_of_two_seeds() {
+    fn every_check_holds_of_two_seeds() {
         let report = run(2, &Progress::hidden());
         assert!(report.holds(), "{report}");
     }

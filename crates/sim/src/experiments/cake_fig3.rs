@@ -12,7 +12,7 @@ use std::thread;
 use freeboard::Isolation;
 use freeboard::sched_core::{CoDelParams, Nanos};
 
-use super::{Experiment, Picture, Report, Sentence};
+use super::{Check, Experiment, Picture, Report};
 use crate::measure::estimate::mean;
 use crate::measure::goodput::jain;
 use crate::plot::{self, Chart, Column, Mark, fixed, percent};
@@ -224,9 +224,9 @@ fn run(seeds: u32, progress: &Progress) -> Report {
     });
     let columns = columns::measure(seeds, progress);
     let text = format!("{}\n{}\n{}", heading(seeds), table(&measured), columns::table(&columns));
-    let sentences = [sentences(&measured), columns::sentences(&columns)].concat();
+    let checks = [checks(&measured), columns::checks(&columns)].concat();
     let picture = Picture { file: "cake-fig3.svg".to_owned(), svg: picture(&measured) };
-    Report { text, pictures: vec![picture], sentences }
+    Report { text, pictures: vec![picture], checks }
 }
 
 fn measure(mode: Mode, drops: Drops, seeds: u32, progress: &Progress) -> Measured {
@@ -298,14 +298,14 @@ fn table(measured: &[Measured]) -> String {
     table.to_string()
 }
 
-fn sentences(measured: &[Measured]) -> Vec<Sentence> {
+fn checks(measured: &[Measured]) -> Vec<Check> {
     let plain: Vec<&Measured> =
         measured.iter().filter(|measured| measured.drops == Drops::Longest).collect();
-    let mut sentences: Vec<Sentence> = plain
+    let mut checks: Vec<Check> = plain
         .iter()
         .map(|of| {
             let rule = of.mode.expected().map(|share| fixed(share, 3)).join(" ");
-            Sentence {
+            Check {
                 claim: format!("{}: every share within 10 % of {rule}", of.mode.name()),
                 measured: format!(
                     "{}: at most {} % off",
@@ -317,7 +317,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
         })
         .collect();
     for of in plain.iter().filter(|of| matches!(of.mode.0, None | Some(Isolation::Flows))) {
-        sentences.push(Sentence {
+        checks.push(Check {
             claim: format!("{}: Jain's index is at least 0.99 in every run", of.mode.name()),
             measured: format!("at least {}", fixed(of.jain(), 4)),
             holds: of.jain() >= 0.99,
@@ -326,7 +326,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     let queue = |of: &Measured| of.worst_run().1;
     let farthest = plain.iter().max_by(|a, b| queue(a).total_cmp(&queue(b)));
     let farthest = farthest.expect("there are modes");
-    sentences.push(Sentence {
+    checks.push(Check {
         claim: "every queue's share, that of its flows together, is within 10 % in every run"
             .to_owned(),
         measured: format!(
@@ -338,7 +338,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     });
     let lax = measured.iter().filter(|measured| measured.drops == Drops::CoDel(LAX));
     let off = lax.map(|of| of.worst_run().0).fold(0.0, f64::max);
-    sentences.push(Sentence {
+    checks.push(Check {
         claim: "with CoDel whose target is the round trip, every share of dual-srchost, dual-dsthost and \
                 triple-isolate is within 10 % in every run"
             .to_owned(),
@@ -346,9 +346,8 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
         holds: off <= TOLERANCE,
     });
     let outcomes = measured.iter().flat_map(|measured| &measured.outcomes);
-    sentences
-        .push(Sentence::accounted_for("runs", outcomes.map(|outcome| outcome.recount.is_ok())));
-    sentences
+    checks.push(Check::accounted_for("runs", outcomes.map(|outcome| outcome.recount.is_ok())));
+    checks
 }
 
 fn picture(measured: &[Measured]) -> String {

@@ -9,7 +9,7 @@ use std::thread;
 use freeboard::sched_core::Nanos;
 use freeboard::{Rtt, TinMode};
 
-use super::{Experiment, Picture, Report, Sentence};
+use super::{Check, Experiment, Picture, Report};
 use crate::measure::estimate::mean;
 use crate::plot::{Chart, Column, Mark, TextTable, fixed};
 use crate::progress::Progress;
@@ -112,7 +112,7 @@ fn run(seeds: u32, progress: &Progress) -> Report {
     });
     let text = format!("{}\n{}", heading(seeds), table(&measured));
     let picture = Picture { file: "cake-fig4.svg".to_owned(), svg: picture(&measured) };
-    Report { text, pictures: vec![picture], sentences: sentences(&measured) }
+    Report { text, pictures: vec![picture], checks: checks(&measured) }
 }
 
 fn heading(seeds: u32) -> String {
@@ -161,8 +161,8 @@ fn table(measured: &[Measured]) -> String {
     table.to_string()
 }
 
-fn sentences(measured: &[Measured]) -> Vec<Sentence> {
-    let mut sentences: Vec<Sentence> = measured
+fn checks(measured: &[Measured]) -> Vec<Check> {
+    let mut checks: Vec<Check> = measured
         .iter()
         .map(|of| {
             let claim = format!(
@@ -174,14 +174,14 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
             let measured = format!("at most {} points off", fixed(of.off(), 2));
             let holds = of.off() <= POINTS;
             if of.mode == TinMode::Diffserv4 && of.rtt == Rtt::INTERNET {
-                return Sentence::differs(&claim, NOT_FULL, measured, holds);
+                return Check::differs(&claim, NOT_FULL, measured, holds);
             }
-            Sentence { claim, measured, holds }
+            Check { claim, measured, holds }
         })
         .collect();
     let tins = measured.iter().filter(|of| of.mode != TinMode::BestEffort);
     let beyond = tins.flat_map(|of| [0, 1].map(|way| of.beyond(way))).fold(0.0, f64::max);
-    sentences.push(Sentence {
+    checks.push(Check {
         claim: format!(
             "while best effort is backlogged, EF and CS5 together are sent no more than a quarter of the line and {} of \
              the longest packets, in any span",
@@ -191,9 +191,8 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
         holds: beyond <= BEYOND,
     });
     let outcomes = measured.iter().flat_map(|measured| &measured.outcomes);
-    sentences
-        .push(Sentence::accounted_for("runs", outcomes.map(|outcome| outcome.recount.is_ok())));
-    sentences
+    checks.push(Check::accounted_for("runs", outcomes.map(|outcome| outcome.recount.is_ok())));
+    checks
 }
 
 fn picture(measured: &[Measured]) -> String {

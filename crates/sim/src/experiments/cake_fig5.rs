@@ -10,7 +10,7 @@ use std::thread;
 use freeboard::TinMode;
 use freeboard::sched_core::Nanos;
 
-use super::{Experiment, Picture, Report, Sentence};
+use super::{Check, Experiment, Picture, Report};
 use crate::measure::delay::Delays;
 use crate::measure::estimate::mean;
 use crate::plot::{Chart, Column, Mark, TextTable, fixed};
@@ -103,7 +103,7 @@ fn run(seeds: u32, progress: &Progress) -> Report {
     });
     let text = format!("{}\n{}", heading(seeds), table(&measured));
     let picture = Picture { file: "cake-fig5.svg".to_owned(), svg: picture(&measured) };
-    Report { text, pictures: vec![picture], sentences: sentences(&measured) }
+    Report { text, pictures: vec![picture], checks: checks(&measured) }
 }
 
 fn measure(queueing: Queueing, seeds: u32, progress: &Progress) -> Measured {
@@ -163,7 +163,7 @@ fn table(measured: &[Measured]) -> String {
     table.to_string()
 }
 
-fn sentences(measured: &[Measured]) -> Vec<Sentence> {
+fn checks(measured: &[Measured]) -> Vec<Check> {
     let of = |queue: usize| &measured[queue];
     let with_tins = of(DIFFSERV).quantile(Nanos::ZERO, 990);
     let without = [FQ_CODEL, BEST_EFFORT].map(|queue| of(queue).peak());
@@ -179,13 +179,13 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     };
     let outcomes = measured.iter().flat_map(|measured| &measured.outcomes);
     vec![
-        Sentence {
+        Check {
             claim: "with diffserv4 the flow waits 10 ms at most at the 99th percentile, from the start on"
                 .to_owned(),
             measured: fixed(with_tins, 2) + " ms",
             holds: with_tins <= 10.0,
         },
-        Sentence {
+        Check {
             claim: "without tins the flow waits 200 ms or more when the uploads begin".to_owned(),
             measured: format!(
                 "FQ-CoDel {} ms, CAKE {} ms",
@@ -194,40 +194,40 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
             ),
             holds: without.into_iter().all(|peak| peak >= 200.0),
         },
-        Sentence::differs(
+        Check::differs(
             "CAKE without tins, 100 to 300 ms in the median when it is steady,",
             "COBALT keeps its rate of drops, and Linux 6.1's CAKE, too, has such a flow wait for 5 ms (5 down, video)",
             median(),
             settles(100.0, 300.0),
         ),
-        Sentence {
+        Check {
             claim: "CAKE without tins settles at 5 to 25 ms in the median".to_owned(),
             measured: median(),
             holds: settles(5.0, 25.0),
         },
-        Sentence::differs(
+        Check::differs(
             "FQ-CoDel, between 50 and 500 ms for nine of ten packets when it is steady,",
             "a queue that has drained waits for one round of 33 flows, about 40 ms",
             format!("{} to {} ms", fixed(swing[0], 1), fixed(swing[1], 1)),
             swing[0] >= 50.0 && swing[1] <= 500.0,
         ),
-        Sentence {
+        Check {
             claim: "what the flow waits varies more with FQ-CoDel than with CAKE without tins".to_owned(),
             measured: beside("CAKE", cake),
             holds: fq_codel > cake,
         },
-        Sentence::differs(
+        Check::differs(
             "CAKE without BLUE, like FQ-CoDel, to 30 % of its deviation,",
             "no queue overflows, so BLUE never acts",
             beside("without BLUE", no_blue),
             is_like(no_blue),
         ),
-        Sentence {
+        Check {
             claim: "with CoDel for COBALT, CAKE is as FQ-CoDel, its deviation to 30 %".to_owned(),
             measured: beside("with CoDel", codel),
             holds: is_like(codel),
         },
-        Sentence::accounted_for("runs", outcomes.map(|outcome| outcome.recount.is_ok())),
+        Check::accounted_for("runs", outcomes.map(|outcome| outcome.recount.is_ok())),
     ]
 }
 

@@ -10,7 +10,7 @@ pub mod scenario;
 
 use freeboard::{AckFilter, AqmKind};
 
-use super::{Experiment, Picture, Report, Sentence};
+use super::{Check, Experiment, Picture, Report};
 use crate::plot::{self, Chart, Column, Mark, fixed};
 use crate::progress::Progress;
 use measured::{Measured, megabits};
@@ -58,7 +58,7 @@ fn run(seeds: u32, progress: &Progress) -> Report {
     let measured = Measured::all(&QUEUES, KILOBITS_UP, seeds, progress);
     let text = format!("{}\n{}", heading(seeds), table(&measured));
     let picture = Picture { file: "cake-fig6.svg".to_owned(), svg: picture(&measured) };
-    Report { text, pictures: vec![picture], sentences: sentences(&measured) }
+    Report { text, pictures: vec![picture], checks: checks(&measured) }
 }
 
 fn heading(seeds: u32) -> String {
@@ -145,7 +145,7 @@ fn gain(measured: &[Measured], of: &Measured, value: impl Fn(&Measured) -> f64) 
     (value(of) / off.map_or(f64::NAN, &value) - 1.0) * 100.0
 }
 
-fn sentences(measured: &[Measured]) -> Vec<Sentence> {
+fn checks(measured: &[Measured]) -> Vec<Check> {
     let (by_queue, []) = measured.as_chunks::<3>() else { unreachable!("three modes") };
     let [cobalt, ping, codel, marked, marked_codel, published] = by_queue else {
         unreachable!("six queues")
@@ -163,64 +163,64 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
         [ping, codel, marked, marked_codel, published].map(of_down);
     let both = |gains: [f64; 2]| gains.map(|gain| fixed(gain, 1)).join(" % and ") + " %";
     let all_above = |gains: [f64; 2], least: f64| gains.into_iter().all(|gain| gain >= least);
-    let mut sentences = vec![
-        Sentence::differs(
+    let mut checks = vec![
+        Check::differs(
             "both modes raise the downloads by 8 % or more",
             SHORT,
             both(down),
             all_above(down, 8.0),
         ),
-        Sentence::differs(
+        Check::differs(
             "with a ping for the probe both modes raise the downloads by 8 % or more",
             SHORT,
             both(ping_down),
             all_above(ping_down, 8.0),
         ),
-        Sentence {
+        Check {
             claim: "both modes raise the downloads by 3 % or more, with a ping too".to_owned(),
             measured: format!("{}; {}", both(down), both(ping_down)),
             holds: all_above(down, 3.0) && all_above(ping_down, 3.0),
         },
-        Sentence {
+        Check {
             claim: "with CoDel for COBALT both modes raise the downloads by 8 % or more".to_owned(),
             measured: both(codel),
             holds: all_above(codel, 8.0),
         },
-        Sentence {
+        Check {
             claim: "with the marks of RRUL both modes raise the downloads by 8 % or more, with COBALT and with CoDel".to_owned(),
             measured: format!("{}; {}", both(marked_down), both(marked_codel)),
             holds: all_above(marked_down, 8.0) && all_above(marked_codel, 8.0),
         },
-        Sentence {
+        Check {
             claim: "behind CAKE as it is published both modes raise the downloads by 3 % or more".to_owned(),
             measured: both(of_paper),
             holds: all_above(of_paper, 3.0),
         },
-        Sentence {
+        Check {
             claim: "the conservative mode raises the uploads by 4 % or more, the aggressive one by half as much again"
                 .to_owned(),
             measured: both(up),
             holds: up[0] >= 4.0 && up[1] >= 1.5 * up[0],
         },
-        Sentence::differs(
+        Check::differs(
             "the aggressive mode raises the uploads by twice as much as the conservative one",
             LOADED,
             both(up),
             up[1] >= 2.0 * up[0],
         ),
-        Sentence {
+        Check {
             claim: "with a ping for the probe the conservative mode raises the uploads by 4 % or more, the aggressive one by \
                     twice as much"
                 .to_owned(),
             measured: both(ping_up),
             holds: ping_up[0] >= 4.0 && ping_up[1] >= 2.0 * ping_up[0],
         },
-        Sentence {
+        Check {
             claim: "with the marks of RRUL the conservative mode raises the uploads by 4 % or more, the aggressive one by more".to_owned(),
             measured: both(marked_up),
             holds: marked_up[0] >= 4.0 && marked_up[1] > marked_up[0],
         },
-        Sentence::differs(
+        Check::differs(
             "with the marks of RRUL the aggressive mode raises the uploads by twice as much as the conservative one",
             MOST,
             both(marked_up),
@@ -231,7 +231,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     for ((name, value), (from, to)) in values.into_iter().zip(RANGES) {
         let goodputs = [cobalt, ping, marked].map(|queue| queue.each_ref().map(value));
         let shown = goodputs.map(|of| of.map(|goodput| fixed(goodput, 3)).join(" "));
-        sentences.push(Sentence {
+        checks.push(Check {
             claim: format!(
                 "{name} are within {} to {} Mbit/s, with the probe, with a ping and with the marks of RRUL",
                 fixed(from, 3),
@@ -249,7 +249,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     let off_by = |parts: &[f64]| {
         parts.iter().map(|part| fixed(part * 100.0, 1) + " %").collect::<Vec<_>>().join(" ")
     };
-    sentences.push(Sentence {
+    checks.push(Check {
         claim: format!(
             "downloads with the filter are within {} % of those behind Linux 6.1's CAKE, uploads in all modes within {} %",
             fixed(NEAR[0] * 100.0, 0),
@@ -261,7 +261,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     });
     let of_published = published.iter().zip(LINUX);
     let ups: Vec<f64> = of_published.map(|(of, linux)| of.up() / linux[1] - 1.0).collect();
-    sentences.push(Sentence {
+    checks.push(Check {
         claim: format!(
             "behind CAKE as it is published uploads are within {} % of those behind Linux 6.1's CAKE in all modes",
             fixed(NEARER * 100.0, 0)
@@ -275,12 +275,12 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     let shown =
         |queue: &[Measured; 3]| queue.each_ref().map(|of| fixed(of.latency(), 2)).join(" ") + " ms";
     let range = format!("{} to {} ms", fixed(LATENCY.0, 2), fixed(LATENCY.1, 2));
-    sentences.push(Sentence {
+    checks.push(Check {
         claim: format!("what a probe waits is within {range} in all modes, and what a ping waits"),
         measured: [cobalt, ping].map(shown).join("; "),
         holds: [cobalt, ping].into_iter().all(within),
     });
-    sentences.push(Sentence::differs(
+    checks.push(Check::differs(
         &format!("with the marks of RRUL what a probe waits, within {range},"),
         UPLINK,
         shown(marked),
@@ -290,15 +290,14 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
         [conservative, aggressive].map(|of| of.latency() - off.latency())
     });
     let shown = rises.map(|of| of.map(|rise| fixed(rise, 2)).join(" and "));
-    sentences.push(Sentence {
+    checks.push(Check {
         claim: "the filter raises what a probe waits by 8 ms at most, what a ping waits, and what a probe waits with the marks of RRUL".to_owned(),
         measured: shown.join("; ") + " ms",
         holds: rises.as_flattened().iter().all(|&rise| rise <= 8.0),
     });
     let outcomes = measured.iter().flat_map(|measured| &measured.outcomes);
-    sentences
-        .push(Sentence::accounted_for("runs", outcomes.map(|outcome| outcome.recount.is_ok())));
-    sentences
+    checks.push(Check::accounted_for("runs", outcomes.map(|outcome| outcome.recount.is_ok())));
+    checks
 }
 
 fn picture(measured: &[Measured]) -> String {

@@ -9,7 +9,7 @@ use freeboard::AqmKind;
 
 use super::cake_fig6::measured::Measured;
 use super::cake_fig6::scenario::{MEASURED, Probe, Queueing};
-use super::{Experiment, Report, Sentence};
+use super::{Check, Experiment, Report};
 use crate::measure::delay::Delays;
 use crate::plot::{Column, TextTable, fixed};
 use crate::progress::Progress;
@@ -60,7 +60,7 @@ fn waits(of: &Measured) -> [f64; 3] {
 fn run(seeds: u32, progress: &Progress) -> Report {
     let measured = Measured::all(&QUEUES, UPLINK, seeds, progress);
     let text = format!("{}\n{}", heading(seeds), table(&measured));
-    Report { text, pictures: Vec::new(), sentences: sentences(&measured) }
+    Report { text, pictures: Vec::new(), checks: checks(&measured) }
 }
 
 fn heading(seeds: u32) -> String {
@@ -116,9 +116,9 @@ fn table(measured: &[Measured]) -> String {
     table.to_string()
 }
 
-fn sentences(measured: &[Measured]) -> Vec<Sentence> {
+fn checks(measured: &[Measured]) -> Vec<Check> {
     let (by_probe, []) = measured.as_chunks::<3>() else { unreachable!("three modes") };
-    let mut sentences = Vec::new();
+    let mut checks = Vec::new();
     for [off, conservative, aggressive] in by_probe {
         let probe = off.queue.1;
         let (waits, wanted) = (waits(off), CAKE.waits.map(|wait| wait * NEAR));
@@ -127,12 +127,12 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
             format!("the {} waits at most {limits} ms, a tenth above Linux's CAKE", probe.name());
         let shown = waits.map(|wait| fixed(wait, 1)).join(" / ") + " ms";
         let holds = waits.iter().zip(wanted).all(|(wait, limit)| *wait <= limit);
-        sentences.push(match probe {
-            Probe::Call => Sentence::differs(&(claim + ","), SHARE, shown, holds),
-            Probe::SmallCall | Probe::Ping => Sentence { claim, measured: shown, holds },
+        checks.push(match probe {
+            Probe::Call => Check::differs(&(claim + ","), SHARE, shown, holds),
+            Probe::SmallCall | Probe::Ping => Check { claim, measured: shown, holds },
         });
         let [before, one, other] = [off, conservative, aggressive].map(Measured::down);
-        sentences.push(Sentence::differs(
+        checks.push(Check::differs(
             &format!("beside the {} both modes of the filter raise the downloads", probe.name()),
             TURNS,
             [before, one, other].map(|down| fixed(down, 2)).join(", ") + " Mbit/s",
@@ -140,6 +140,6 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
         ));
     }
     let outcomes = measured.iter().flat_map(|of| &of.outcomes);
-    sentences.push(Sentence::accounted_for("runs", outcomes.map(|run| run.recount.is_ok())));
-    sentences
+    checks.push(Check::accounted_for("runs", outcomes.map(|run| run.recount.is_ok())));
+    checks
 }

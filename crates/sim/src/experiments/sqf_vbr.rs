@@ -10,7 +10,7 @@ use std::thread;
 
 use freeboard::sched_core::Nanos;
 
-use super::{Experiment, Report, Sentence};
+use super::{Check, Experiment, Report};
 use crate::discipline::Discipline;
 use crate::measure::goodput::jain;
 use crate::plot::{Column, TextTable, fixed, percent};
@@ -77,7 +77,7 @@ fn run(seeds: u32, progress: &Progress) -> Report {
         let runs: Vec<_> = cells.into_iter().map(row).collect();
         runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
     });
-    Report { text: text(&rows, seeds), pictures: Vec::new(), sentences: sentences(&rows) }
+    Report { text: text(&rows, seeds), pictures: Vec::new(), checks: checks(&rows) }
 }
 
 fn measure(
@@ -141,7 +141,7 @@ sqf+flush: a queue that has to give way and was not served for half a second is 
     )
 }
 
-fn sentences(rows: &[Row]) -> Vec<Sentence> {
+fn checks(rows: &[Row]) -> Vec<Check> {
     let video = |queue| rows.iter().filter(move |row| row.queue == queue).flat_map(Row::video);
     let locked = video(Discipline::Sqf).filter(|&lost| lost > LOCKED).count();
     let plain = video(Discipline::Sqf).count();
@@ -149,7 +149,7 @@ fn sentences(rows: &[Row]) -> Vec<Sentence> {
     let [_, _, flushed] = spread(video(Discipline::SqfFlush));
     let [_, _, sound] = spread(rows.iter().flat_map(Row::sound));
     vec![
-        Sentence {
+        Check {
             claim: format!(
                 "behind SQF as published the video loses more than {} % in some runs and not in others",
                 percent(LOCKED, 0)
@@ -157,19 +157,19 @@ fn sentences(rows: &[Row]) -> Vec<Sentence> {
             measured: format!("{locked} of {plain} runs, at most {} %", percent(published, 1)),
             holds: 0 < locked && locked < plain,
         },
-        Sentence {
+        Check {
             claim: format!("with flushes it loses at most {} % in any run", percent(CURED, 0)),
             measured: format!("at most {} %", percent(flushed, 2)),
             holds: flushed <= CURED,
         },
-        Sentence {
+        Check {
             claim:
                 "the sound, well below its share, loses at most 0.1 % in any run, with any option"
                     .to_owned(),
             measured: format!("at most {} %", percent(sound, 3)),
             holds: sound <= 0.001,
         },
-        Sentence {
+        Check {
             claim: "every packet of every run is accounted for".to_owned(),
             measured: format!("{} rows", rows.len()),
             holds: rows.iter().flat_map(|row| &row.runs).all(|run| run.recount.is_ok()),

@@ -7,7 +7,7 @@ use crate::documents::{Run, document};
 /// five seeds, those of the documented table.
 #[test]
 #[ignore = "seconds: `cargo xtask check` runs it"]
-fn every_sentence_holds_and_the_document_shows_the_table() {
+fn every_check_holds_and_the_document_shows_the_table() {
     let run = Run::of("aqm-linux", &["--seeds", "5"]);
     run.assert_verdicts(27, 0);
     run.assert_shown_in(document!("docs/tables/aqm-linux.md"));

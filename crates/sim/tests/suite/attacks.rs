@@ -5,7 +5,7 @@ use crate::documents::{Run, document};
 
 #[test]
 #[ignore = "a minute: `cargo xtask check` runs it"]
-fn every_sentence_holds_and_the_documents_show_the_tables() {
+fn every_check_holds_and_the_documents_show_the_tables() {
     let run = Run::of("attacks", &["--seeds", "2"]);
     run.assert_verdicts(10, 0);
     run.assert_shown_in(document!("docs/tables/attacks.md"));

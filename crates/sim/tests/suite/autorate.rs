@@ -5,7 +5,7 @@ use crate::documents::{Run, document};
 
 #[test]
 #[ignore = "seconds: `cargo xtask check` runs it"]
-fn every_sentence_holds_and_the_documents_show_the_table_and_the_picture() {
+fn every_check_holds_and_the_documents_show_the_table_and_the_picture() {
     let run = Run::of("autorate", &[]);
     run.assert_verdicts(10, 0);
     run.assert_shown_in(document!("docs/tables/autorate.md"));

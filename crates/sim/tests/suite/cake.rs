@@ -5,12 +5,12 @@ use crate::documents::{Run, document};
 
 /// A test for each figure: its name, its number of checks, and the page.
 macro_rules! figures {
-    ($($test:ident $name:literal $sentences:literal $page:literal)*) => {$(
+    ($($test:ident $name:literal $checks:literal $page:literal)*) => {$(
         #[test]
         #[ignore = "up to a minute: `cargo xtask check` runs it"]
         fn $test() {
             let run = Run::of($name, &[]);
-            run.assert_verdicts($sentences, 0);
+            run.assert_verdicts($checks, 0);
             run.assert_shown_in(document!($page));
             let path = concat!("docs/", $name, ".svg");
             run.assert_drew((path, include_str!(concat!("../../../../docs/", $name, ".svg"))));

@@ -4,7 +4,7 @@
 use crate::documents::{Run, document};
 
 #[test]
-fn every_sentence_holds_and_the_documents_show_the_tables() {
+fn every_check_holds_and_the_documents_show_the_tables() {
     let run = Run::of("codel-rfc", &[]);
     run.assert_verdicts(4, 0);
     run.assert_shown_in(document!("docs/tables/codel-rfc.md"));

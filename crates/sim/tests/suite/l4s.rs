@@ -7,7 +7,7 @@ use crate::documents::{Run, document};
 /// ten seeds, those of the documented table.
 #[test]
 #[ignore = "seconds: `cargo xtask check` runs it"]
-fn every_sentence_holds_and_the_documents_show_table_and_picture() {
+fn every_check_holds_and_the_documents_show_table_and_picture() {
     let run = Run::of("l4s", &[]);
     run.assert_verdicts(7, 0);
     run.assert_shown_in(document!("docs/tables/l4s.md"));

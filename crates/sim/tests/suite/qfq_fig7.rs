@@ -13,7 +13,7 @@ fn sim(words: &[&str]) -> Output {
 /// last digit, `docs/qfq-fig7.svg` is its picture, and nothing else is written.
 #[test]
 #[ignore = "half a minute: `cargo xtask check` runs it"]
-fn every_sentence_holds_and_the_documents_show_the_tables_and_the_picture() {
+fn every_check_holds_and_the_documents_show_the_tables_and_the_picture() {
     let run = Run::of("qfq-fig7", &[]);
     run.assert_verdicts(8, 0);
     run.assert_shown_in(document!("docs/tables/qfq-fig7.md"));

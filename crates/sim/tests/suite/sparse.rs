@@ -12,7 +12,7 @@ use crate::documents::{Run, document};
 /// the checks to the last digit, `docs/disciplines/sparse.md` says why some of them fail.
 #[test]
 #[ignore = "45 seconds: `cargo xtask check` runs it"]
-fn the_document_shows_the_tables_and_which_sentences_fail() {
+fn the_document_shows_the_tables_and_which_checks_fail() {
     let run = Run::of("sparse", &[]);
     run.assert_verdicts(30, 8);
     let of_triple = |line: &&str| line.starts_with("FAILS  ") && line.contains("triple-isolate");

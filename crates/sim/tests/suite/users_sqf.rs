@@ -8,7 +8,7 @@ use crate::documents::{Run, document};
 /// picture.
 #[test]
 #[ignore = "11 seconds: `cargo xtask check` runs it"]
-fn every_sentence_holds_and_the_documents_show_the_tables_and_the_picture() {
+fn every_check_holds_and_the_documents_show_the_tables_and_the_picture() {
     let run = Run::of("users-sqf", &[]);
     run.assert_verdicts(7, 0);
     run.assert_shown_in(document!("docs/tables/users-sqf.md"));

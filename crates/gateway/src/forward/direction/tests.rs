@@ -99,7 +99,7 @@ fn frames_of_several_packets_arrive_as_these() {
         direction.arrive_uncut(Nanos(0), whole, &mut spare, &mut pool, &Translations::default());
         assert_eq!(direction.unaccounted(), 0);
         let outside = direction.outside();
-        let Outside { received, cut, merged, too_long, .. } = outside;
+        let UnqueuedFrames { received, cut, merged, too_long, .. } = outside;
         ([received, cut, merged, too_long], direction.held())
     };
     assert_eq!(arrive(&mut direction, &uncut(|_, _| {})), ([2, 1, 0, 0], 2));

@@ -8,7 +8,7 @@
 
 use core::net::IpAddr;
 
-use super::{End, Outside};
+use super::{End, OuterConnection};
 
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
@@ -52,7 +52,7 @@ impl Connection {
 
     /// Returns the translations from the outer side to the host's end: of a connection from a host,
     /// of one to a host, of neither or of both.
-    pub(super) fn translations(&self) -> impl Iterator<Item = (Outside, End)> {
+    pub(super) fn translations(&self) -> impl Iterator<Item = (OuterConnection, End)> {
         let Self { protocol, first, answer } = *self;
         let from_host = (answer.destination, answer.source, first.source);
         let to_host = (first.destination, first.source, answer.source);
@@ -60,7 +60,7 @@ impl Connection {
             // A different identifier alone does not mean a different host; both ends have it.
             let ports_differ = !is_icmp(protocol) && local.port != host.port;
             let is_translated = local.address != host.address || ports_differ;
-            is_translated.then_some((Outside { protocol, local, remote }, host))
+            is_translated.then_some((OuterConnection { protocol, local, remote }, host))
         })
     }
 }

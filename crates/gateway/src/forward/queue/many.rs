@@ -103,7 +103,7 @@ fn play(max_hosts: u32, mbits: u64) -> Calm {
         *next = Reverse((now.plus(every), host));
         drop(next);
         calm.sent += usize::from(is_measured(now, host));
-        let of = Seen {
+        let of = PacketView {
             flow: label(host ^ 1 << 31),
             source: label(host),
             destination: label(u32::MAX),

@@ -19,13 +19,13 @@ fn plan(kind: QueueKind, hosts: HostMode, heading: Heading) -> Plan {
     Plan { share, heading, descriptors: 400, max_len: 1_514, rate, treatment }
 }
 
-fn seen(host: u32, flow: u32, heading: Heading) -> Seen {
+fn seen(host: u32, flow: u32, heading: Heading) -> PacketView {
     let (host, far) = (flowhash::mix(host), flowhash::mix(99));
     let (source, destination) = match heading {
         Heading::Up => (host, far),
         Heading::Down => (far, host),
     };
-    Seen {
+    PacketView {
         flow: flowhash::mix(host ^ flow),
         source,
         destination,
@@ -111,7 +111,7 @@ fn share_of_one_flow(
     for handle in 0..180 {
         let (host, flow) = if handle < 90 { (0, 0) } else { (1, handle % 8) };
         let weight = weights[host as usize];
-        let of = Seen { weight, quantum: 1_514 * weight, ..seen(host, flow, heading) };
+        let of = PacketView { weight, quantum: 1_514 * weight, ..seen(host, flow, heading) };
         queue.offer(Nanos(0), &of, Packet::new(handle, 1_000), drops).unwrap();
     }
     let sent = (0..sent).map(|_| queue.dequeue(Nanos(0), drops).unwrap());
@@ -166,7 +166,7 @@ fn a_rate_is_that_of_the_host_on_the_lan_side() {
         let rate = Some(TokenBucket::new(1_000_000, 3_000).unwrap());
         let offer = |queue: &mut Box<dyn Queue>, now, handle| {
             let host = handle % 2;
-            let of = Seen { rate: rate.filter(|_| host == 0), ..seen(host, 0, heading) };
+            let of = PacketView { rate: rate.filter(|_| host == 0), ..seen(host, 0, heading) };
             let drops = &mut |packet: Packet, why| panic!("{packet:?} {why:?}");
             queue.offer(now, &of, Packet::new(handle, 1_000), drops).unwrap();
         };
@@ -331,7 +331,7 @@ fn a_full_queue_takes_from_the_longest_host_of_the_lan() {
             let light = handle % 21 == 20;
             let (near, far) = if light { (2, 1_000) } else { (1, 2_000 + handle) };
             let (near, far) = (flowhash::mix(near), flowhash::mix(far));
-            let mut seen = Seen { flow: near ^ far, ..seen(0, 0, heading) };
+            let mut seen = PacketView { flow: near ^ far, ..seen(0, 0, heading) };
             (seen.source, seen.destination) = match heading {
                 Heading::Up => (near, far),
                 Heading::Down => (far, near),

@@ -10,7 +10,9 @@ use freeboard::sched_core::{
 };
 use freeboard::{AckFilter, Acks, Hashed};
 
-use super::{AqmTerms, ByHash, Heading, Plan, Seen, Shortest, Unshaped, one_line, set_aqm, table};
+use super::{
+    AqmTerms, ByHash, Heading, PacketView, Plan, Shortest, Unshaped, one_line, set_aqm, table,
+};
 
 /// Number of host slots; beyond it, hosts share slots.
 pub(super) const USERS: u32 = 64;
@@ -56,7 +58,7 @@ fn classify(flow: FlowId) -> Option<Member> {
 }
 
 /// Returns the id of a host's flow.
-fn flow_of(user: u32, seen: &Seen) -> FlowId {
+fn flow_of(user: u32, seen: &PacketView) -> FlowId {
     FlowId(user << FLOW_BITS | seen.flow >> (u32::BITS - FLOW_BITS))
 }
 
@@ -130,7 +132,7 @@ impl Unshaped for Users {
     fn offer(
         &mut self,
         now: Nanos,
-        seen: &Seen,
+        seen: &PacketView,
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
@@ -163,7 +165,7 @@ impl Unshaped for Users {
     fn offer_ack(
         &mut self,
         now: Nanos,
-        seen: &Seen,
+        seen: &PacketView,
         packet: Packet,
         acks: &dyn Acks,
         drops: &mut dyn DropSink,
@@ -208,7 +210,7 @@ impl Scheduler for Users {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         let label = flow.0;
-        let seen = Seen {
+        let seen = PacketView {
             flow: label,
             source: label,
             destination: label,

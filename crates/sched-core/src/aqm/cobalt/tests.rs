@@ -463,7 +463,7 @@ impl Twin {
 
 /// Statistics of the series compared with the reference model.
 #[derive(Debug, Default)]
-struct Seen {
+struct Tally {
     compared: u64,
     signals: u64,
     drops: u64,
@@ -473,7 +473,7 @@ struct Seen {
 /// Runs one series of heads, overflows, emptied queues and pauses: COBALT against its reference
 /// model, and against itself `shift` later. The series ends where integers and floats may decide
 /// differently.
-fn series(seed: u64, shift: u64, seen: &mut Seen) {
+fn series(seed: u64, shift: u64, seen: &mut Tally) {
     let mut rng = Xorshift::new(scramble(seed));
     let mtu = [0, 1_000][rng.below(2) as usize];
     let params = CobaltParams::INTERNET.with_mtu(mtu);
@@ -554,7 +554,7 @@ fn judge_one(aqm: &mut Cobalt<[CobaltState; 1]>, head: Head) -> Verdict {
 /// centuries; with glances first.
 #[test]
 fn agrees_with_its_description_on_random_series() {
-    let mut seen = Seen::default();
+    let mut seen = Tally::default();
     for seed in 1..=effort(60, 600) {
         series(seed, [1, HOUR, 1 << 53, 1 << 62][seed as usize % 4], &mut seen);
     }

@@ -2,7 +2,7 @@
 
 use super::flow_level::{self, Sharing};
 use super::{Cell, EXCESS, FLOWS, LOADS, SHARINGS};
-use crate::experiments::{Report, Sentence};
+use crate::experiments::{Check, Report};
 use crate::measure::estimate::Estimate;
 use crate::plot::{Column, TextTable, fixed, percent};
 
@@ -19,7 +19,7 @@ const REFERENCE: [[f64; 7]; 3] = [
 
 pub(super) fn report(measured: &[Cell], seeds: u32) -> Report {
     let text = format!("{}\n{}\n{}", heading(seeds), table(measured), beside(measured));
-    Report { text, pictures: Vec::new(), sentences: sentences(measured) }
+    Report { text, pictures: Vec::new(), checks: checks(measured) }
 }
 
 fn heading(seeds: u32) -> String {
@@ -144,7 +144,7 @@ fn referred(measured: &[Cell]) -> impl Iterator<Item = (usize, Sharing, &Cell, f
     })
 }
 
-fn sentences(measured: &[Cell]) -> Vec<Sentence> {
+fn checks(measured: &[Cell]) -> Vec<Check> {
     let off_theory = |sharing| {
         let off = LOADS.iter().enumerate().map(|(at, &load)| {
             let theory = theory(sharing, load).unwrap_or(f64::NAN);
@@ -172,7 +172,7 @@ fn sentences(measured: &[Cell]) -> Vec<Sentence> {
     });
     let longest = long.into_iter().fold(f64::MIN, f64::max);
     vec![
-        Sentence {
+        Check {
             claim: format!(
                 "mean times under processor sharing and least attained service are within {} % of \
                  theory at every load",
@@ -181,7 +181,7 @@ fn sentences(measured: &[Cell]) -> Vec<Sentence> {
             measured: format!("off by {} % and {} %", percent(of_equal, 1), percent(of_least, 1)),
             holds: of_equal <= NEAR && of_least <= NEAR,
         },
-        Sentence {
+        Check {
             claim: format!(
                 "all 21 mean times are within {} % of the table of reference, at the loads that its \
                  sample carries",
@@ -190,7 +190,7 @@ fn sentences(measured: &[Cell]) -> Vec<Sentence> {
             measured: format!("off by {} % at most", percent(off, 1)),
             holds: off <= NEAR,
         },
-        Sentence {
+        Check {
             claim: "two levels take at least 10, 25 and 40 % off the mean time at loads of 0.5, 0.8 and 0.9"
                 .to_owned(),
             measured: format!(
@@ -201,13 +201,13 @@ fn sentences(measured: &[Cell]) -> Vec<Sentence> {
             ),
             holds: best(0) <= 0.9 && best(1) <= 0.75 && best(2) <= 0.6,
         },
-        Sentence {
+        Check {
             claim: "a learned threshold costs at most 5 % over the best of 3, 5, 10, 20 and 50 units"
                 .to_owned(),
             measured: format!("{} % at most", percent(learned, 1)),
             holds: learned <= 0.05,
         },
-        Sentence {
+        Check {
             claim: "with two levels from 5 units on, flows of more than 100 units take at most 10 % longer"
                 .to_owned(),
             measured: format!("{} % at most", percent(longest, 1)),

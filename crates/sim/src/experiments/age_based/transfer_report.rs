@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use super::transfers::{self, Form, Outcome, QueueAqm, ROOM, Setup, TRANSFERS};
-use crate::experiments::Sentence;
+use crate::experiments::Check;
 use crate::measure::estimate::Estimate;
 use crate::plot::{Column, TextTable, fixed, percent};
 use crate::progress::Progress;
@@ -249,7 +249,7 @@ The same on 1 Gbit/s at a load of 0.9, with one thing varied
     )
 }
 
-pub(super) fn sentences(rows: &Measured) -> Vec<Sentence> {
+pub(super) fn checks(rows: &Measured) -> Vec<Check> {
     let of = |aqm, form, gigabits, load| Setup { aqm, form, gigabits, load, ..BASELINE };
     let both = |form, gigabits| {
         AQMS.into_iter().flat_map(move |aqm| LOADS.map(|load| of(aqm, form, gigabits, load)))
@@ -289,22 +289,21 @@ pub(super) fn sentences(rows: &Measured) -> Vec<Sentence> {
     };
     let (learned, least_attained) = (instead(Form::Learned), instead(Form::Least(15_000)));
     let left: u32 = rows.0.iter().flat_map(|row| &row.outcomes).map(|outcome| outcome.left).sum();
-    let sentence =
-        |claim: &str, measured, holds| Sentence { claim: claim.to_owned(), measured, holds };
+    let check = |claim: &str, measured, holds| Check { claim: claim.to_owned(), measured, holds };
     vec![
-        sentence(
+        check(
             "at 1 Gbit/s and every load, two bands take at least 3 % off the mean time behind CoDel and behind PIE",
             list(&bands),
             bands.iter().all(|&gain| gain >= 0.03),
         ),
-        sentence(
+        check(
             "at 10 Gbit/s they take at least 3 % off at a load of 0.9, and less at 0.5 and 0.7",
             list(&fast),
             fast.chunks(3).all(|gains| {
                 gains[2] >= 0.03 && gains[..2].iter().all(|gain| (0.0..0.03).contains(gain))
             }),
         ),
-        sentence(
+        check(
             "at 1 Gbit/s two levels take time off FQ-CoDel and FQ-PIE at every load, the more the higher it is",
             list(&fair.iter().map(|part| -part.mean).collect::<Vec<_>>()),
             fair.iter().all(|part| part.mean + part.margin.unwrap_or(0.0) < 0.0)
@@ -312,43 +311,43 @@ pub(super) fn sentences(rows: &Measured) -> Vec<Sentence> {
                     .chunks(3)
                     .all(|parts| parts.windows(2).all(|two| two[1].mean < two[0].mean)),
         ),
-        sentence(
+        check(
             "at 10 Gbit/s they take no time off that matters: 2 % at most, and none is added",
             format!("{} to {} % longer", percent(least, 1), percent(most, 1)),
             least >= -0.02 && most <= 0.0005,
         ),
-        sentence(
+        check(
             "long transfers take at most 5 % longer with two levels than with FQ",
             format!("{} % at most", percent(longer, 1)),
             longer <= 0.05,
         ),
-        sentence(
+        check(
             "with two bands they may take more than 5 % longer than with one queue",
             format!("up to {} %", percent(longer_in_bands, 1)),
             longer_in_bands > 0.05,
         ),
-        sentence(
+        check(
             "long transfers share as evenly: Jain's index falls by at most 0.02 with levels, and by at most 0.05 with bands",
             format!("by {} and {} at most", fixed(unfair, 3), fixed(unfair_bands, 3)),
             unfair <= 0.02 && unfair_bands <= 0.05,
         ),
-        sentence(
+        check(
             "a floor between bands lets packets of a transfer overtake each other, and a floor between levels does \
              not: at 10 Gbit/s and 0.5, where nothing is lost, segments are sent again with bands only",
             format!("{} % and {} %", percent(floors[0], 2), percent(floors[1], 2)),
             floors[0] > 0.001 && floors[1] < 0.0001,
         ),
-        sentence(
+        check(
             "a floor of one byte in 8 between levels adds at most 1 % to the mean time",
             format!("{} % at most", percent(costs, 1)),
             costs <= 0.01,
         ),
-        sentence(
+        check(
             "a learned threshold adds at most 1 % to the mean time with 100 kB",
             format!("{} to {} %", percent(learned.0, 1), percent(learned.1, 1)),
             learned.1 <= 0.01,
         ),
-        sentence(
+        check(
             "with 16 levels transfers take no longer on average than with two",
             format!(
                 "{} to {} % longer",
@@ -357,7 +356,7 @@ pub(super) fn sentences(rows: &Measured) -> Vec<Sentence> {
             ),
             least_attained.1 <= 0.0005,
         ),
-        sentence("every transfer ends", format!("{left} do not"), left == 0),
+        check("every transfer ends", format!("{left} do not"), left == 0),
     ]
 }
 

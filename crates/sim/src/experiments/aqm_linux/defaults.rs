@@ -8,7 +8,7 @@ use freeboard::sched_core::Ecn;
 
 use super::report::cells;
 use super::{BOTH, Load, MANY, Measured, NONE, Queueing, Row, SLOW, UP, load, row};
-use crate::experiments::{Report, Sentence};
+use crate::experiments::{Check, Report};
 use crate::plot::{Column, TextTable, fixed, percent};
 
 const DEAF: Load = Load { deaf: Some(Ecn::NotEct), ..load("4 up, deaf", 10, 4, 0) };
@@ -62,10 +62,10 @@ a flow waits that offers one and a half times the rate and does not react, in ms
 
 {table}"
     );
-    report.sentences.extend(sentences(measured));
+    report.checks.extend(checks(measured));
 }
 
-fn sentences(measured: &[Measured]) -> [Sentence; 3] {
+fn checks(measured: &[Measured]) -> [Check; 3] {
     let of = |queueing, load| {
         let mut rows = measured.iter();
         rows.find(|m| (m.row.queueing, m.row.load) == (queueing, load)).expect("each was run")
@@ -83,7 +83,7 @@ fn sentences(measured: &[Measured]) -> [Sentence; 3] {
         format!("{} ms, with CoDel {} ms", fixed(cobalt, 1), fixed(codel, 1))
     });
     [
-        Sentence {
+        Check {
             claim: format!(
                 "the isolated queue with COBALT carries no less than with CoDel, to {} %, and a probe waits no longer at the \
                  99th percentile, to {} ms, behind senders that react",
@@ -93,14 +93,14 @@ fn sentences(measured: &[Measured]) -> [Sentence; 3] {
             measured: format!("at most {} % less; at most {} ms longer", percent(less, 1), fixed(longer, 2)),
             holds: less <= LESS && longer <= LONGER,
         },
-        Sentence {
+        Check {
             claim: "with COBALT a flow that does not react waits at most a third of what it waits with CoDel, ECN-capable or \
                     not"
                 .to_owned(),
             measured: format!("Not-ECT {}; ECT(0) {}", words[0], words[1]),
             holds: deaf.iter().all(|[cobalt, codel]| 3.0 * cobalt <= *codel),
         },
-        Sentence {
+        Check {
             claim: "every packet is accounted for behind each AQM too".to_owned(),
             measured: format!("{} rows", measured.len()),
             holds: measured.iter().all(|m| m.balanced),

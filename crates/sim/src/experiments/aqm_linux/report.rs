@@ -2,15 +2,15 @@
 
 use super::scenario::{HEADER, MTU, ROUND_TRIP, WARM_UP};
 use super::{BOTH, DELAY, DELAY_MILLIS, Figures, GOODPUT, MEASURED, Measured, PACED, Queueing};
-use crate::experiments::{Report, Sentence};
+use crate::experiments::{Check, Report};
 use crate::plot::{Column, TextTable, fixed, percent};
 
 pub(super) fn report(measured: &[Measured], seeds: u32) -> Report {
-    let mut sentences: Vec<Sentence> = measured.iter().map(sentence).collect();
-    sentences.extend(bursts(measured));
-    sentences.push(Sentence::accounted_for("rows", measured.iter().map(|m| m.balanced)));
+    let mut checks: Vec<Check> = measured.iter().map(check).collect();
+    checks.extend(bursts(measured));
+    checks.push(Check::accounted_for("rows", measured.iter().map(|m| m.balanced)));
     let text = format!("{}\n{}", heading(seeds), table(measured));
-    Report { text, pictures: Vec::new(), sentences }
+    Report { text, pictures: Vec::new(), checks }
 }
 
 fn heading(seeds: u32) -> String {
@@ -74,7 +74,7 @@ fn table(measured: &[Measured]) -> String {
     table.to_string()
 }
 
-fn sentence(m: &Measured) -> Sentence {
+fn check(m: &Measured) -> Check {
     let name = format!("{} at {} Mbit/s, {}", m.row.load.name, m.row.load.megabits, m.row.queueing);
     let near = m.is_near();
     let parts = m.found.iter().zip(&m.row.linux).filter(|(_, linux)| **linux != super::NONE);
@@ -89,7 +89,7 @@ fn sentence(m: &Measured) -> Sentence {
         .collect();
     let measured = measured.join("; ");
     match m.row.differs {
-        None => Sentence {
+        None => Check {
             claim: format!(
                 "{name}: goodput within {} %, median within {} % or {} ms of Linux's",
                 percent(GOODPUT, 0),
@@ -99,13 +99,13 @@ fn sentence(m: &Measured) -> Sentence {
             measured,
             holds: near,
         },
-        Some(why) => Sentence::differs(&name, why, measured, near),
+        Some(why) => Check::differs(&name, why, measured, near),
     }
 }
 
 /// Compares the two rows of CoDel with traffic in both directions, which differ only in their
 /// bursts.
-fn bursts(measured: &[Measured]) -> Option<Sentence> {
+fn bursts(measured: &[Measured]) -> Option<Check> {
     let of = |load| {
         let mut rows = measured.iter();
         rows.find(|m| m.row.load == load && m.row.queueing == Queueing::CoDel)
@@ -115,7 +115,7 @@ fn bursts(measured: &[Measured]) -> Option<Sentence> {
     let medians =
         [0, 1].map(|way| [&paced.found, &whole.row.linux, &whole.found].map(|f| median(f, way)));
     let words = medians.map(|ms| ms.map(|ms| fixed(ms, 1)).join(", "));
-    Some(Sentence {
+    Some(Check {
         claim: "CoDel in one queue, traffic both ways: Linux's median is between those of senders with and without bursts"
             .to_owned(),
         measured: format!("without, Linux, with: {} ms up, {} ms down", words[0], words[1]),

@@ -14,7 +14,7 @@ use freeboard::{AqmKind, Isolation};
 use super::scenario::{ENDS, FLOWS};
 use super::{MEASURED, Mode, PerFlow, TOLERANCE, means, shares, worst};
 use crate::discipline::{Bottleneck, QUEUES, fair_queues, isolated_smart};
-use crate::experiments::Sentence;
+use crate::experiments::Check;
 use crate::link::Link;
 use crate::measure::goodput::jain;
 use crate::plot::{Column, TextTable, fixed, percent};
@@ -169,12 +169,12 @@ pub(super) fn table(measured: &[Measured]) -> String {
 
 /// Returns a check for each column, one more for the column without host isolation, and one for the
 /// counters.
-pub(super) fn sentences(measured: &[Measured]) -> Vec<Sentence> {
-    let mut sentences: Vec<Sentence> = measured
+pub(super) fn checks(measured: &[Measured]) -> Vec<Check> {
+    let mut checks: Vec<Check> = measured
         .iter()
         .map(|of| {
             let [off, _] = of.off();
-            Sentence {
+            Check {
                 claim: format!(
                     "CUBIC behind {} with its own AQM: every share within 10 %",
                     of.name()
@@ -185,7 +185,7 @@ pub(super) fn sentences(measured: &[Measured]) -> Vec<Sentence> {
         })
         .collect();
     for of in measured.iter().filter(|of| matches!(of.mode.0, None | Some(Isolation::Flows))) {
-        sentences.push(Sentence {
+        checks.push(Check {
             claim: format!(
                 "CUBIC behind {}: Jain's index is at least 0.99 in every run",
                 of.name()
@@ -195,6 +195,6 @@ pub(super) fn sentences(measured: &[Measured]) -> Vec<Sentence> {
         });
     }
     let runs = measured.iter().flat_map(|of| &of.runs);
-    sentences.push(Sentence::accounted_for("runs of CUBIC", runs.map(|run| run.balanced)));
-    sentences
+    checks.push(Check::accounted_for("runs of CUBIC", runs.map(|run| run.balanced)));
+    checks
 }

@@ -1,14 +1,14 @@
 //! Table, reasons, and a check for each source.
 
 use super::{Line, Source, Verdict, controller, law};
-use crate::experiments::{Report, Sentence};
+use crate::experiments::{Check, Report};
 use crate::plot::{Column, TextTable};
 
 pub(super) fn report(lines: &[Line], seeds: u32) -> Report {
     let (of_law, of_controller) = (law::table(), controller::table());
     let tables = format!("{of_law}\n{of_controller}\n{}", table(lines));
     let text = format!("{}\n{tables}\n{}", heading(seeds), reasons(lines));
-    Report { text, pictures: Vec::new(), sentences: sentences(lines) }
+    Report { text, pictures: Vec::new(), checks: checks(lines) }
 }
 
 fn heading(seeds: u32) -> String {
@@ -59,11 +59,11 @@ fn reasons(lines: &[Line]) -> String {
     lines.iter().enumerate().filter_map(reason).collect()
 }
 
-fn sentences(lines: &[Line]) -> Vec<Sentence> {
-    Source::ALL.into_iter().map(|source| sentence(lines, source)).collect()
+fn checks(lines: &[Line]) -> Vec<Check> {
+    Source::ALL.into_iter().map(|source| check(lines, source)).collect()
 }
 
-fn sentence(lines: &[Line], source: Source) -> Sentence {
+fn check(lines: &[Line], source: Source) -> Check {
     let count = |is: fn(Verdict) -> bool| {
         lines.iter().filter(|line| line.source == source && is(line.verdict)).count()
     };
@@ -83,7 +83,7 @@ fn sentence(lines: &[Line], source: Source) -> Sentence {
             "CoDel, COBALT, BLUE, PIE and fair queues are as ns-3 expects, but for what a reason explains"
         }
     };
-    Sentence {
+    Check {
         claim: claim.to_owned(),
         measured: format!(
             "{same} lines are the same, {departs} depart as explained, {left_out} are not compared, {fails} fail"

@@ -6,13 +6,13 @@ use super::scenario::{HEADER, LIMITS, MEGABITS, ROUND_TRIP, WARM_UP};
 use super::{
     ALONE, DEAF, MANY_CLASSIC, MANY_SCALABLE, Measured, Queueing, SAME_HOST, TrafficReport,
 };
-use crate::experiments::{Picture, Report, Sentence};
+use crate::experiments::{Check, Picture, Report};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 
 pub(super) fn report(rows: &[Measured], measured: Nanos, seeds: u32) -> Report {
     let text = format!("{}\n{}", heading(measured, seeds), table(rows));
     let picture = Picture { file: "l4s.svg".to_owned(), svg: picture(rows, seeds) };
-    Report { text, pictures: vec![picture], sentences: sentences(rows) }
+    Report { text, pictures: vec![picture], checks: checks(rows) }
 }
 
 fn heading(measured: Nanos, seeds: u32) -> String {
@@ -90,7 +90,7 @@ const COST: f64 = 0.03;
 /// and one on the link.
 const SHORT: f64 = 3.0;
 
-fn sentences(rows: &[Measured]) -> Vec<Sentence> {
+fn checks(rows: &[Measured]) -> Vec<Check> {
     let of = |queueing, load| {
         rows.iter().find(|m| (m.queueing, m.load) == (queueing, load)).expect("each was run")
     };
@@ -121,7 +121,7 @@ fn sentences(rows: &[Measured]) -> Vec<Sentence> {
     let medians = [deaf, codel].map(|m| m.deaf.quantile(500));
     let share = [dual.rate(&dual.prague), dual.rate(&dual.cubic)];
     vec![
-        Sentence {
+        Check {
             claim: format!(
                 "with the threshold a Prague-like sender alone waits for a fifth of what it waits without, or less, and \
                  less than 1 ms in the median, for at most {} % of its goodput",
@@ -137,7 +137,7 @@ fn sentences(rows: &[Measured]) -> Vec<Sentence> {
                 && alone.prague.quantile(500) * 5.0 <= plain.prague.quantile(500)
                 && cost <= COST,
         },
-        Sentence {
+        Check {
             claim: format!(
                 "beside CUBIC of its own host it has as much, to {} %, and waits less than 1 ms in the median, whatever \
                  CUBIC's queue holds",
@@ -153,7 +153,7 @@ fn sentences(rows: &[Measured]) -> Vec<Sentence> {
                 && same.prague.quantile(500) < 1.0
                 && same.prague.quantile(500) < same.cubic.quantile(500),
         },
-        Sentence {
+        Check {
             claim: format!(
                 "two hosts have as much each, to {} %, if either has four senders and the other has one of the other \
                  kind; behind DualPI2 the host of four has at least three times as much",
@@ -170,7 +170,7 @@ fn sentences(rows: &[Measured]) -> Vec<Sentence> {
                 && uneven(scalable) <= FAIR
                 && dual_times.iter().all(|&times| times >= 3.0),
         },
-        Sentence {
+        Check {
             claim: format!(
                 "behind isolated queues the call, without a codepoint and whatever its DSCP, loses nothing and waits at \
                  most {} ms at the 99th percentile under every load",
@@ -179,7 +179,7 @@ fn sentences(rows: &[Measured]) -> Vec<Sentence> {
             measured: format!("at most {} ms; {} %", fixed(call, 2), percent(lost, 2)),
             holds: call <= SHORT && lost <= 0.0,
         },
-        Sentence {
+        Check {
             claim: format!(
                 "ECT(1) traffic that does not react takes nothing of the third of each other host, to {} %; \
                  COBALT keeps its queue, in the median, below half of what CoDel leaves",
@@ -195,7 +195,7 @@ fn sentences(rows: &[Measured]) -> Vec<Sentence> {
             holds: parts.iter().all(|part| (part - 1.0).abs() <= FAIR)
                 && medians[0] * 2.0 < medians[1],
         },
-        Sentence {
+        Check {
             claim: "behind DualPI2, which leaves it to others to hold such traffic back (RFC 9332 §8.2), it takes nine \
                     tenths of the line, and the call in its queue loses more than a tenth"
                 .to_owned(),
@@ -208,7 +208,7 @@ fn sentences(rows: &[Measured]) -> Vec<Sentence> {
             holds: dual.rate(&dual.deaf) >= 9.0 * (share[0] + share[1])
                 && dual.call.loss.ratio() > 0.1,
         },
-        Sentence {
+        Check {
             claim: "every packet of every run is accounted for".to_owned(),
             measured: format!(
                 "{} of {} rows",

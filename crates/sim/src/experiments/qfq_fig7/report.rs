@@ -2,7 +2,7 @@
 
 use super::scenario::PROPAGATION;
 use super::{Measured, ObservedFlow};
-use crate::experiments::{Picture, Report, Sentence};
+use crate::experiments::{Check, Picture, Report};
 use crate::measure::estimate::Estimate;
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 
@@ -28,7 +28,7 @@ pub(super) fn report(measured: &[Measured], seeds: u32) -> Report {
     let text = format!("{}\n{}\n{}", heading(seeds), delays(measured), lags(measured));
     let file = "qfq-fig7.svg".to_owned();
     let picture = Picture { file, svg: picture(measured, seeds) };
-    Report { text, pictures: vec![picture], sentences: sentences(measured) }
+    Report { text, pictures: vec![picture], checks: checks(measured) }
 }
 
 fn heading(seeds: u32) -> String {
@@ -107,7 +107,7 @@ fn lags(measured: &[Measured]) -> String {
     table.to_string()
 }
 
-fn sentences(measured: &[Measured]) -> Vec<Sentence> {
+fn checks(measured: &[Measured]) -> Vec<Check> {
     let of = |name: &str| {
         let found = measured.iter().find(|measured| measured.row.name == name);
         found.unwrap_or_else(|| panic!("{name} is a row of the table"))
@@ -117,18 +117,18 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     let [wf2q0, wf2q1] = &of("WF2Q+").flows;
     let longer = &of("QFQ, packets of 210").flows[0];
     let off_base = |flow: &ObservedFlow| (flow.mean.mean / BASE_MS - 1.0).abs();
-    let mut sentences = vec![
-        Sentence {
+    let mut checks = vec![
+        Check {
             claim: "the largest delay of F0 is smallest behind WF2Q+, then QFQ, then DRR".to_owned(),
             measured: format!("{} < {} < {} ms", ms(wf2q0.max), ms(qfq0.max), ms(drr0.max)),
             holds: wf2q0.max.mean < qfq0.max.mean && qfq0.max.mean < drr0.max.mean,
         },
-        Sentence {
+        Check {
             claim: "the delay of F0 varies more behind QFQ than behind WF2Q+".to_owned(),
             measured: format!("sd {} > {} ms", ms(qfq0.deviation), ms(wf2q0.deviation)),
             holds: qfq0.deviation.mean > wf2q0.deviation.mean,
         },
-        Sentence {
+        Check {
             claim: "the mean delay of F1 is within 5 % of an empty network's behind both".to_owned(),
             measured: format!(
                 "{} ms behind QFQ, {} ms behind WF2Q+; {BASE_MS} ms empty",
@@ -137,13 +137,13 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
             ),
             holds: off_base(qfq1) <= 0.05 && off_base(wf2q1) <= 0.05,
         },
-        Sentence {
+        Check {
             claim: "the mean delay of F1 is at least three times as long behind DRR as behind QFQ"
                 .to_owned(),
             measured: format!("{} : {} ms", ms(drr1.mean), ms(qfq1.mean)),
             holds: drr1.mean.mean >= 3.0 * qfq1.mean.mean,
         },
-        Sentence {
+        Check {
             claim: "with 210 instead of 200 bytes, just above a power of two in L/φ, the largest delay of \
                     F0 behind QFQ is at least 1.3 times as long"
                 .to_owned(),
@@ -152,8 +152,8 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
         },
         second_model(measured),
     ];
-    sentences.extend(bounds(measured));
-    sentences
+    checks.extend(bounds(measured));
+    checks
 }
 
 fn ms(estimate: Estimate) -> String {
@@ -161,7 +161,7 @@ fn ms(estimate: Estimate) -> String {
 }
 
 /// Deviations below a millisecond are ignored: they are differences of single packets.
-fn second_model(measured: &[Measured]) -> Sentence {
+fn second_model(measured: &[Measured]) -> Check {
     const WITHIN: f64 = 0.15;
     let (mut worst, mut words, mut holds) = (0.0, String::new(), true);
     for (name, f0, f1) in SECOND_MODEL {
@@ -181,7 +181,7 @@ fn second_model(measured: &[Measured]) -> Sentence {
             }
         }
     }
-    Sentence {
+    Check {
         claim:
             "every figure that a second, independent model has too, but for deviations below 1 ms, is \
                 within 15 % of its, or its confidence interval reaches there"
@@ -192,7 +192,7 @@ fn second_model(measured: &[Measured]) -> Sentence {
 }
 
 /// Checks the proven bounds, with and without the packet's own time at the reserved rate.
-fn bounds(measured: &[Measured]) -> [Sentence; 2] {
+fn bounds(measured: &[Measured]) -> [Check; 2] {
     let all = || measured.iter().filter_map(|measured| Some((measured, measured.of_bound?)));
     let by_use = |a: &(&Measured, f64), b: &(&Measured, f64)| a.1.total_cmp(&b.1);
     let lag = all().max_by(by_use);
@@ -211,7 +211,7 @@ fn bounds(measured: &[Measured]) -> [Sentence; 2] {
     });
     let end = ends.max_by(|a, b| a.0.total_cmp(&b.0));
     [
-        Sentence {
+        Check {
             claim: "no packet of any constant-rate flow falls behind its reserved rate by more than the \
                     T-WFI at any hop"
                 .to_owned(),
@@ -220,7 +220,7 @@ fn bounds(measured: &[Measured]) -> [Sentence; 2] {
             }),
             holds: lag.is_some_and(|(_, of_bound)| of_bound <= 1.0),
         },
-        Sentence {
+        Check {
             claim: "no delay of F0 or F1 exceeds propagation, serialisation and the T-WFI of both hops"
                 .to_owned(),
             measured: end.as_ref().map_or_else(String::new, |(_, words)| words.clone()),

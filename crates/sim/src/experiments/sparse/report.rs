@@ -2,7 +2,7 @@
 
 use super::scenario::{HEADER, MTU, WARM_UP};
 use super::{LOADS, Load, MEASURED, Measured, Quantiles, ROWS, packet_millis, shortest};
-use crate::experiments::{Report, Sentence};
+use crate::experiments::{Check, Report};
 use crate::plot::{Column, TextTable, fixed, percent};
 
 /// Minimum goodput of four uploads at 10 Mbit/s, in Mbit/s.
@@ -15,11 +15,11 @@ const COST: f64 = 0.02;
 pub(super) fn report(isolated: &[Measured], shortest: &[Measured], seeds: u32) -> Report {
     let tables = [table(&LOADS, isolated), table(&shortest::LOADS, shortest)];
     let text = format!("{}\n{}\n{}\n{}", heading(seeds), tables[0], shortest::HEADING, tables[1]);
-    let mut sentences = sentences(isolated);
-    sentences.extend(shortest::sentences(shortest));
+    let mut checks = checks(isolated);
+    checks.extend(shortest::checks(shortest));
     let all = isolated.iter().chain(shortest);
-    sentences.push(Sentence::accounted_for("rows", all.map(|m| m.balanced)));
-    Report { text, pictures: Vec::new(), sentences }
+    checks.push(Check::accounted_for("rows", all.map(|m| m.balanced)));
+    Report { text, pictures: Vec::new(), checks }
 }
 
 fn heading(seeds: u32) -> String {
@@ -84,10 +84,10 @@ fn table(loads: &[Load], measured: &[Measured]) -> String {
     table.to_string()
 }
 
-fn sentences(measured: &[Measured]) -> Vec<Sentence> {
+fn checks(measured: &[Measured]) -> Vec<Check> {
     let protecting = || ROWS.into_iter().filter(|row| row.protects);
     let of = |name: &'static str| measured.iter().filter(move |m| m.row.name == name);
-    let mut sentences = Vec::new();
+    let mut checks = Vec::new();
     for (at, load) in LOADS.iter().enumerate() {
         for m in measured.chunks(ROWS.len()).nth(at).into_iter().flatten() {
             if !m.row.protects || (load.others > 0 && !m.row.has_hosts) {
@@ -104,7 +104,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
                     (format!("p99 at most {packets} packets, {} ms", fixed(most, 1)), p99)
                 }
             };
-            sentences.push(Sentence {
+            checks.push(Check {
                 claim: format!(
                     "{} at {} Mbit/s, {}: {wanted}",
                     load.name, load.megabits, m.row.name
@@ -116,7 +116,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     }
     for row in protecting() {
         let goodput = of(row.name).next().map_or(0.0, |m| m.goodput);
-        sentences.push(Sentence {
+        checks.push(Check {
             claim: format!("{}: four uploads at 10 Mbit/s carry at least {GOODPUT}", row.name),
             measured: format!("{} Mbit/s", fixed(goodput, 3)),
             holds: goodput >= GOODPUT,
@@ -124,7 +124,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
         let plain = of("DRR over flows").map(|m| m.goodput);
         let parts = of(row.name).zip(plain).map(|(m, plain)| m.goodput / plain);
         let least = parts.fold(f64::INFINITY, f64::min);
-        sentences.push(Sentence {
+        checks.push(Check {
             claim: format!(
                 "{}: uploads carry at least {} % of what they carry behind plain DRR",
                 row.name,
@@ -135,10 +135,10 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
         });
     }
     let lost = measured.iter().filter(|m| m.row.protects).map(|m| m.loss.lost).sum::<u64>();
-    sentences.push(Sentence {
+    checks.push(Check {
         claim: "no packet of the call is lost where sparse flows are first".to_owned(),
         measured: format!("{lost} packets"),
         holds: lost == 0,
     });
-    sentences
+    checks
 }

@@ -9,7 +9,7 @@ use freeboard::sched_core::{FloorShare, Nanos};
 use super::report::quantiles;
 use super::scenario::Queueing;
 use super::{Load, Measured, Row, Wanted, load, packet_millis};
-use crate::experiments::Sentence;
+use crate::experiments::Check;
 use crate::plot::fixed;
 
 /// Text above the table.
@@ -48,14 +48,14 @@ const fn row(name: &'static str, queueing: Queueing) -> Row {
 /// share of the rest.
 const FLOOR: f64 = 0.125;
 
-pub(super) fn sentences(measured: &[Measured]) -> Vec<Sentence> {
+pub(super) fn checks(measured: &[Measured]) -> Vec<Check> {
     let of = |name: &'static str| measured.iter().filter(move |m| m.row.name == name);
     let least = |name| of(name).map(|m| m.evenness[0]).fold(f64::INFINITY, f64::min);
-    let mut sentences = Vec::new();
+    let mut checks = Vec::new();
     for (name, has_floor) in [(SQF, false), (USERS, false), (SQF_FLOOR, true), (USERS_FLOOR, true)]
     {
         let found = least(name);
-        sentences.push(Sentence {
+        checks.push(Check {
             claim: if has_floor {
                 format!("{name}: every upload has at least {FLOOR} of its part in every run")
             } else {
@@ -69,7 +69,7 @@ pub(super) fn sentences(measured: &[Measured]) -> Vec<Sentence> {
         let [p50, p95, p99] = quantiles(m.added);
         let Wanted::Packets(packets) = m.load.wanted else { continue };
         let most = fixed(f64::from(packets) * packet_millis(m.load.megabits), 1);
-        sentences.push(Sentence {
+        checks.push(Check {
             claim: format!(
                 "{}, {SQF_FLOOR}: p99 at most {packets} packets, {most} ms",
                 m.load.name
@@ -79,10 +79,10 @@ pub(super) fn sentences(measured: &[Measured]) -> Vec<Sentence> {
         });
     }
     let lost = measured.iter().map(|m| m.loss.lost).sum::<u64>();
-    sentences.push(Sentence {
+    checks.push(Check {
         claim: "no packet of the call is lost behind shortest queue first".to_owned(),
         measured: format!("{lost} packets"),
         holds: lost == 0,
     });
-    sentences
+    checks
 }

@@ -5,7 +5,7 @@ use freeboard::sched_core::{FloorShare, Nanos};
 use super::scenario::{BULK_OF_A, DELAY, MTU};
 use super::{BULK_OF_B, FLOOR, Measured, Row, Stream};
 use crate::discipline::UserFlows;
-use crate::experiments::{Picture, Report, Sentence};
+use crate::experiments::{Check, Picture, Report};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, millis, percent};
 
 /// Maximum difference of a user's share from one half of the link.
@@ -20,7 +20,7 @@ const CUT: f64 = 0.2;
 pub(super) fn report(measured: &[Measured], seeds: u32) -> Report {
     let text = format!("{}\n{}\n{}", heading(seeds), table(measured), bounds(measured));
     let picture = Picture { file: "users-sqf.svg".to_owned(), svg: picture(measured, seeds) };
-    Report { text, pictures: vec![picture], sentences: sentences(measured) }
+    Report { text, pictures: vec![picture], checks: checks(measured) }
 }
 
 fn heading(seeds: u32) -> String {
@@ -95,7 +95,7 @@ fn bounded(measured: &[Measured]) -> Vec<(Row, Nanos, Nanos)> {
     measured.chunks(BULK_OF_B.len()).filter_map(row).collect()
 }
 
-fn sentences(measured: &[Measured]) -> Vec<Sentence> {
+fn checks(measured: &[Measured]) -> Vec<Check> {
     let over_users = || measured.iter().filter(|m| m.row.has_users());
     let sqf_inside = || over_users().filter(|m| m.row.prefers_short());
     let drr_inside = || over_users().filter(|m| !m.row.prefers_short());
@@ -129,7 +129,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     });
     let nearest = nearest.max_by(|a, b| a.0.total_cmp(&b.0));
     vec![
-        Sentence {
+        Check {
             claim: format!(
                 "with SQF inside users, without a floor, A's video loses at most {} % in any run beside \
                  its own transfers; its call loses nothing, with a floor or without",
@@ -138,7 +138,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
             measured: format!("at most {} % and {} %", percent(video, 3), percent(call, 3)),
             holds: video <= PROTECTED && call <= 0.0,
         },
-        Sentence {
+        Check {
             claim: format!(
                 "with DRR inside users the same video loses at least {} %",
                 percent(CUT, 0)
@@ -146,7 +146,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
             measured: format!("at least {} %", percent(cut, 1)),
             holds: cut >= CUT,
         },
-        Sentence {
+        Check {
             claim: format!(
                 "over users, A has half of the line to ±{} % of it in every run, whether B has one flow \
                  or eight",
@@ -155,7 +155,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
             measured: format!("at most {} % off", percent(off, 2)),
             holds: off <= FAIR,
         },
-        Sentence {
+        Check {
             claim: format!(
                 "over users it does not help B to split: A loses at most {} % of the line by it; over \
                  flows A loses more, first come first served or in turn",
@@ -170,7 +170,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
             ),
             holds: split <= FAIR && flat[0] > FAIR && flat[1] > FAIR,
         },
-        Sentence {
+        Check {
             claim: format!(
                 "SQF over flows leaves the users' shares to chance: B's one transfer has less than 1 % of \
                  the line in one run, more than half in another; a floor gives it one packet \
@@ -185,14 +185,14 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
             ),
             holds: least_of_b < 0.01 && most_of_b > 0.5 && floor >= promised,
         },
-        Sentence {
+        Check {
             claim: "no packet of the call takes longer than the bound of its queue".to_owned(),
             measured: nearest.map_or_else(String::new, |(part, name)| {
                 format!("at most {} % of it ({name})", percent(part, 1))
             }),
             holds: bounds.iter().all(within) && !bounds.is_empty(),
         },
-        Sentence {
+        Check {
             claim: "every packet of every run is accounted for".to_owned(),
             measured: format!(
                 "{} of {} rows",

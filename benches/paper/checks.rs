@@ -9,14 +9,14 @@ use conformance::paper::{Load, Pool, Sizes, Weights};
 
 /// A check on measured figures.
 #[derive(Clone, Debug)]
-pub(crate) struct Sentence {
+pub(crate) struct Check {
     calls: Calls,
     text: &'static str,
     holds: bool,
     figures: String,
 }
 
-impl fmt::Display for Sentence {
+impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = if self.holds { "holds" } else { "MISSED" };
         write!(f, "{verdict:6} [{}] {}: {}", self.calls, self.text, self.figures)
@@ -24,7 +24,7 @@ impl fmt::Display for Sentence {
 }
 
 /// Evaluates the checks for which `rows` has the figures, for each call type.
-pub(crate) fn check(rows: &[Row]) -> Vec<Sentence> {
+pub(crate) fn check(rows: &[Row]) -> Vec<Check> {
     let ways = Calls::ALL.iter().copied();
     ways.flat_map(|calls| {
         let rows: Vec<&Row> = rows
@@ -41,7 +41,7 @@ pub(crate) fn check(rows: &[Row]) -> Vec<Sentence> {
             peer_512(&rows),
             peer_scattered(&rows),
         ];
-        verdicts.into_iter().flatten().map(move |(text, holds, figures)| Sentence {
+        verdicts.into_iter().flatten().map(move |(text, holds, figures)| Check {
             calls,
             text,
             holds,
