@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::topology::Namespace;
 
 /// Timeout for anything that should be quick.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Creates a command with raised priority, since the gateway is measured and not the rest of the
 /// machine. `by` is a program that starts it.
