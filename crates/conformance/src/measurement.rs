@@ -1,16 +1,18 @@
 //! Timing measurements on a machine that is shared with others.
 //!
-//! The host of a virtual machine may take its processors away for tens of milliseconds at a time. A
-//! queue served there loses that time: its rate drops and its delays rise, and a test cannot
-//! distinguish that from a bug. Linux counts the time taken (`steal` in `/proc/stat`), so
-//! measurements are evaluated as follows:
+//! The host of a virtual machine, or other programs, may take the processors away for tens of
+//! milliseconds at a time. A queue served there loses that time: its rate drops and its delays rise,
+//! and a test cannot distinguish that from a bug. The time taken is the larger of what Linux counts
+//! for the host (`steal` in `/proc/stat`) and of what a thread that only sleeps wakes late.
+//! Measurements are evaluated as follows:
 //!
 //! - A correct measurement is accepted, regardless of the time taken.
-//! - A wrong measurement counts if the host took little time during it. [`ATTEMPTS`] of them fail
-//!   the test.
-//! - A wrong measurement during which the host took more time is repeated. After [`PATIENCE`] of
-//!   such attempts the test reports on stderr that it was not judged, and continues.
+//! - A wrong measurement counts if little time was taken during it. [`ATTEMPTS`] of them fail the
+//!   test.
+//! - A wrong measurement during which more time was taken is repeated. After [`PATIENCE`] of such
+//!   attempts the test reports on stderr that it was not judged, and continues.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io::Write as _;
 use std::sync::Mutex;
@@ -19,7 +21,7 @@ use std::time::Instant;
 /// Number of wrong measurements that fail a test.
 pub const ATTEMPTS: usize = 5;
 
-/// Fraction of processor time taken by the host above which a wrong measurement does not count.
+/// Fraction of time taken by others above which a wrong measurement does not count.
 pub const MOST_TAKEN: f64 = 0.05;
 
 /// Total time that one program may spend on measurements that do not count, over all its tests.
@@ -89,7 +91,7 @@ enum Verdict {
     NotJudged(String),
 }
 
-/// Repeats `attempt`, which returns its error, the fraction of time taken by the host, and its
+/// Repeats `attempt`, which returns its error, the fraction of time taken by others, and its
 /// duration. Ends when an attempt is correct, when `most` wrong ones count, or when `may_repeat`
 /// returns false for one that does not count.
 fn judge(
@@ -101,7 +103,7 @@ fn judge(
     loop {
         let (outcome, taken, time) = attempt();
         let Err(why) = outcome else { return Verdict::Right };
-        failed += &format!("\n  {why} (the host took {:.0} % of the time)", taken * 100.0);
+        failed += &format!("\n  {why} (others took {:.0} % of the time)", taken * 100.0);
         if taken <= MOST_TAKEN {
             counted += 1;
             if counted == most {
@@ -128,23 +130,55 @@ fn conclude(what: &str, verdict: Verdict) -> Result<(), String> {
             // Written to stderr directly, because the test harness captures `eprintln`: a test that
             // was not judged must be visible.
             let _ =
-                writeln!(std::io::stderr(), "{what}: NOT JUDGED, the host took the time:{failed}");
+                writeln!(std::io::stderr(), "{what}: NOT JUDGED, others took the time:{failed}");
             Ok(())
         }
     }
 }
 
-/// Wraps `try_once` to also return the fraction of processor time that the host took and the
-/// duration.
+/// Wraps `try_once` to also return the fraction of time that others took and the duration.
 fn taken_while<T>(mut try_once: impl FnMut() -> T) -> impl FnMut() -> (T, f64, Duration) {
     move || {
         let (begin, before) = (Instant::now(), taken());
-        let outcome = try_once();
+        let (outcome, late) = late_while(&mut try_once);
         let time = begin.elapsed();
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let whole = time.as_secs_f64() * processors as f64;
-        (outcome, (taken() - before) / whole, time)
+        let host = (taken() - before) / (time.as_secs_f64() * processors as f64);
+        (outcome, host.max(late.as_secs_f64() / time.as_secs_f64()), time)
     }
+}
+
+/// How long the watching thread sleeps at a time.
+const NAP: Duration = Duration::from_millis(1);
+
+/// Returns how much too late, in total, a thread woke that slept for [`NAP`] at a time meanwhile. Up
+/// to another [`NAP`] is the timer's.
+fn late_while<T>(try_once: impl FnOnce() -> T) -> (T, Duration) {
+    /// Ends the watch, even if the attempt panics.
+    struct End<'a>(&'a AtomicBool);
+
+    impl Drop for End<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let mut late = Duration::ZERO;
+            while !is_over.load(Ordering::Relaxed) {
+                let begin = Instant::now();
+                std::thread::sleep(NAP);
+                late += begin.elapsed().saturating_sub(2 * NAP);
+            }
+            late
+        });
+        let end = End(&is_over);
+        let outcome = try_once();
+        drop(end);
+        (outcome, watch.join().unwrap_or_default())
+    })
 }
 
 /// Returns the processor time taken by the host since boot in seconds, over all processors; 0 where
@@ -200,6 +234,20 @@ mod tests {
             verdict(&[0.2, 0.0, 0.2, 0.0, 0.0, 0.2, 0.0, 0.2, 0.0], 9),
             Verdict::Wrong(_)
         ));
+    }
+
+    /// Goal: the watch ends with the attempt, also if it panics, and never counts more than passed.
+    #[test]
+    fn the_watch_ends_with_the_attempt() {
+        let begin = Instant::now();
+        let (outcome, late) = late_while(|| {
+            std::thread::sleep(20 * NAP);
+            7
+        });
+        assert_eq!(outcome, 7);
+        assert!(late < begin.elapsed());
+        let broken = std::panic::catch_unwind(|| late_while(|| panic!("as the test wants")));
+        assert!(broken.is_err());
     }
 
     #[test]
