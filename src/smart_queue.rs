@@ -82,7 +82,7 @@ use outlet::{Outlet, SmartAqm};
 ///
 /// A driver can read a frame from its device straight into a buffer of the queue:
 /// [`push_with`](SmartQueue::push_with). For translated addresses see
-/// [`with_nat`](SmartQueue::with_nat); for weights, rates and ceilings of single hosts,
+/// [`with_nat`](SmartQueue::with_nat); for weights, committed rates and ceilings of single hosts,
 /// [`with_host_rules`](SmartQueue::with_host_rules); for hosts with several addresses,
 /// [`with_host_identity`](SmartQueue::with_host_identity).
 ///
@@ -218,8 +218,9 @@ impl<S: Storage, P> SmartQueue<S, P> {
     /// buffers does not change: for a rate that will grow tenfold later, use
     /// [`SmartQueueBuilder::buffers`].
     ///
-    /// Cost: O(tins), with divisions. If the limit in bytes is raised so far that the
-    /// [grain](sched_core::LongestHostDrop::grain) of the drop policy changes, O(hosts) as well.
+    /// Cost: O(tins), with divisions. If the limit in bytes is raised so far that the drop policy
+    /// finds the longest host with another precision
+    /// ([`grain`](sched_core::LongestHostDrop::grain)), O(hosts) as well.
     pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
         self.outlet.line.set_rate(now, rate);
         self.follow();
@@ -376,9 +377,9 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.line.inner_mut().aqm_mut()
     }
 
-    /// Resets the shaper as if nothing had been sent: the next packet may leave at once, even at a
-    /// timestamp up to a second earlier. After a longer step back the shaper resynchronizes without
-    /// this call.
+    /// Resets the shaper as if nothing had been sent: the next packet may leave at once, even if
+    /// the clock has stepped back by up to a second. After a longer step the shaper resynchronizes
+    /// without this call.
     pub fn reset_line(&mut self) {
         self.outlet.line.reset_line();
     }
@@ -389,7 +390,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.line.inner_mut().set_overhead(link);
     }
 
-    /// Turns charging of dropped packets to the link on or off: [`SmartQueueBuilder::ingress`].
+    /// Sets whether dropped packets are charged to the link: [`SmartQueueBuilder::ingress`].
     pub fn set_ingress(&mut self, on: bool) {
         self.outlet.line.set_ingress(on);
     }
