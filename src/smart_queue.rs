@@ -218,9 +218,9 @@ impl<S: Storage, P> SmartQueue<S, P> {
     /// buffers does not change: for a rate that will grow tenfold later, use
     /// [`SmartQueueBuilder::buffers`].
     ///
-    /// Cost: O(tins), with divisions. If the limit in bytes is raised so far that the drop policy
-    /// finds the longest host with another precision
-    /// ([`grain`](sched_core::LongestHostDrop::grain)), O(hosts) as well.
+    /// Cost: O(tins), with divisions; also O(hosts) if the limit in bytes rises so far that the
+    /// drop policy compares the backlogs of hosts less precisely
+    /// ([`grain`](sched_core::LongestHostDrop::grain)).
     pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
         self.outlet.line.set_rate(now, rate);
         self.follow();
@@ -599,8 +599,8 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         self.outlet.line.inner_mut().relabel(labels_of);
     }
 
-    /// Applies the quantum, committed rate and ceiling of `labels` to their host at once; returns
-    /// true if the host is backlogged: [`Isolated::update_host`].
+    /// Applies quantum, committed rate and ceiling ([`Labelled::host_terms`]) to the host of
+    /// `labels` at once; returns true if the host is backlogged: [`Isolated::update_host`].
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
         self.outlet.line.inner_mut().update_host(now, labels)
     }
