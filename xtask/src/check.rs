@@ -7,7 +7,7 @@ use crate::{
     trace,
 };
 
-/// What [`run`] does besides its usual steps.
+/// The extent of [`run`].
 #[derive(clap::Args)]
 pub(crate) struct Extent {
     /// Skip the tests, for CI, where they have run already
@@ -17,9 +17,37 @@ pub(crate) struct Extent {
     /// longer: about an hour and a half
     #[arg(long, conflicts_with = "without_tests")]
     long: bool,
+    /// Run only this part of the checks; both parts can run at once
+    #[arg(long, value_enum)]
+    part: Option<Part>,
+}
+
+#[derive(Clone, Copy, PartialEq, clap::ValueEnum)]
+enum Part {
+    /// All but the images for microcontrollers
+    Host,
+    /// Images for microcontrollers: panics, sizes, traces
+    Firmware,
 }
 
 pub(crate) fn run(extent: &Extent) -> Result<(), String> {
+    let has = |part| extent.part.is_none_or(|only| only == part);
+    let mut steps = Vec::new();
+    if has(Part::Host) {
+        steps.extend(host(extent));
+    }
+    if has(Part::Firmware) {
+        steps.extend(firmware());
+    }
+    if extent.long {
+        steps.extend(searches());
+    }
+    one_after_another(&steps)?;
+    eprintln!("xtask: all checks passed");
+    Ok(())
+}
+
+fn host(extent: &Extent) -> Vec<Step> {
     let mut steps: Vec<Step> = vec![
         ("format", Box::new(|| cargo_does("format", &["fmt", "--all", "--check"]))),
         ("links and budgets of the documents", Box::new(documents::run)),
@@ -33,7 +61,7 @@ pub(crate) fn run(extent: &Extent) -> Result<(), String> {
     } else if !extent.without_tests {
         steps.push(("tests and doc tests", Box::new(|| tests("usual"))));
     }
-    let rest: [Step; 12] = [
+    let rest: [Step; 9] = [
         ("steps of a call", Box::new(steps_of_a_call)),
         ("instructions of a call", Box::new(instructions_of_a_call)),
         ("documentation", Box::new(documentation)),
@@ -43,30 +71,33 @@ pub(crate) fn run(extent: &Extent) -> Result<(), String> {
         ("dependencies", Box::new(deny::run)),
         ("packages", Box::new(publish::packages)),
         ("public items", Box::new(|| api::run(false))),
+    ];
+    steps.extend(rest);
+    steps
+}
+
+fn firmware() -> [Step; 3] {
+    [
         ("no reachable panic", Box::new(panic_free::run)),
         ("sizes by part", Box::new(|| sizes::run(false))),
         (
             "traces and queue of a Cortex-M4",
             Box::new(|| trace::run().and_then(|()| smart_queue::run())),
         ),
-    ];
-    steps.extend(rest);
-    if extent.long {
-        let long = |seconds| search::Search { seconds, seed: None };
-        let searches: [Step; 4] = [
-            ("search for an exceeded bound", Box::new(move || search::bounds(&long(600)))),
-            ("search for the longest call", Box::new(move || search::cost(&long(240)))),
-            ("search for the dearest call", Box::new(move || search::instructions(&long(840)))),
-            ("fuzz targets", Box::new(|| fuzz::run(60))),
-        ];
-        steps.extend(searches);
-    }
-    one_after_another(&steps)?;
-    eprintln!("xtask: all checks passed");
-    Ok(())
+    ]
 }
 
-/// What takes seconds after an edit: for the edit loop, and before a commit.
+fn searches() -> [Step; 4] {
+    let long = |seconds| search::Search { seconds, seed: None };
+    [
+        ("search for an exceeded bound", Box::new(move || search::bounds(&long(600)))),
+        ("search for the longest call", Box::new(move || search::cost(&long(240)))),
+        ("search for the dearest call", Box::new(move || search::instructions(&long(840)))),
+        ("fuzz targets", Box::new(|| fuzz::run(60))),
+    ]
+}
+
+/// Runs the checks that take seconds after an edit: for the edit loop, and before a commit.
 pub(crate) fn quick() -> Result<(), String> {
     let steps: [Step; 6] = [
         ("format", Box::new(|| cargo_does("format", &["fmt", "--all", "--check"]))),
