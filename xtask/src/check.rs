@@ -47,15 +47,20 @@ pub(crate) fn run(extent: &Extent) -> Result<(), String> {
     Ok(())
 }
 
-fn host(extent: &Extent) -> Vec<Step> {
-    let mut steps: Vec<Step> = vec![
+/// The checks that run no program of the workspace.
+fn static_checks() -> Vec<Step> {
+    vec![
         ("format", Box::new(|| cargo_does("format", &["fmt", "--all", "--check"]))),
         ("links and budgets of the documents", Box::new(documents::run)),
         ("subjects of commits", Box::new(commits::run)),
         ("examples of the main types", Box::new(examples::run)),
         ("clippy", Box::new(clippy)),
-        ("clippy and tests without parts of the queue", Box::new(without_parts)),
-    ];
+    ]
+}
+
+fn host(extent: &Extent) -> Vec<Step> {
+    let mut steps = static_checks();
+    steps.push(("clippy and tests without parts of the queue", Box::new(without_parts)));
     if extent.long {
         steps.push(("tests and doc tests, at full depth", Box::new(|| tests("full"))));
     } else if !extent.without_tests {
@@ -99,14 +104,8 @@ fn searches() -> [Step; 4] {
 
 /// Runs the checks that take seconds after an edit: for the edit loop, and before a commit.
 pub(crate) fn quick() -> Result<(), String> {
-    let steps: [Step; 6] = [
-        ("format", Box::new(|| cargo_does("format", &["fmt", "--all", "--check"]))),
-        ("links and budgets of the documents", Box::new(documents::run)),
-        ("subjects of commits", Box::new(commits::run)),
-        ("examples of the main types", Box::new(examples::run)),
-        ("clippy", Box::new(clippy)),
-        ("unit tests of the library", Box::new(unit_tests)),
-    ];
+    let mut steps = static_checks();
+    steps.push(("unit tests of the library", Box::new(unit_tests)));
     one_after_another(&steps)
 }
 
