@@ -37,7 +37,7 @@ pub(crate) fn run(extent: &Extent) -> Result<(), String> {
         steps.extend(host(extent));
     }
     if has(Part::Firmware) {
-        steps.extend(firmware());
+        steps.extend(firmware(extent.long));
     }
     if extent.long {
         steps.extend(searches());
@@ -81,9 +81,9 @@ fn host(extent: &Extent) -> Vec<Step> {
     steps
 }
 
-fn firmware() -> [Step; 3] {
+fn firmware(long: bool) -> [Step; 3] {
     [
-        ("no reachable panic", Box::new(panic_free::run)),
+        ("no reachable panic", Box::new(move || panic_free::run(long))),
         ("sizes by part", Box::new(|| sizes::run(false))),
         (
             "traces and queue of a Cortex-M4",
@@ -145,12 +145,12 @@ fn tests(depth: &str) -> Result<(), String> {
 /// With a feature that no other build may have: it counts. So `worst_call` is a binary of its own.
 fn steps_of_a_call() -> Result<(), String> {
     let mut tests = cargo(".");
-    tests.args(["test", "--profile", "full", "--package", "conformance", "--features", "steps"]);
+    tests.args(["test", "--package", "conformance", "--features", "steps"]);
     succeed("worst calls", tests.args(["--test", "worst_call"]))
 }
 
 fn instructions_of_a_call() -> Result<(), String> {
-    search::instructions(&search::Search { seconds: 42, seed: None })
+    search::instructions_in_tests(&search::Search { seconds: 42, seed: None })
 }
 
 fn documentation() -> Result<(), String> {

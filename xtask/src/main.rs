@@ -89,7 +89,7 @@ fn main() -> ExitCode {
         Command::Quick => check::quick(),
         Command::Commits => commits::run(),
         Command::Documents => documents::run(),
-        Command::PanicFree => panic_free::run(),
+        Command::PanicFree => panic_free::run(true),
         Command::SmartQueue => smart_queue::run(),
         Command::Sizes { renew } => sizes::run(renew),
         Command::Trace => trace::run(),
