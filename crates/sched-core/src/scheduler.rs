@@ -221,7 +221,7 @@ impl Limits {
     /// The highest byte limit: one longest packet below 2^32, so that counters do not overflow when
     /// the arriving packet exceeds the limit.
     pub const MAX_BYTES: u32 = u32::MAX - Packet::MAX_LEN;
-    /// As many packets as there are descriptors, and at most [`Limits::MAX_BYTES`].
+    /// No limit but the number of descriptors and [`Limits::MAX_BYTES`].
     pub const NONE: Self = Self { packets: u32::MAX, bytes: Self::MAX_BYTES };
 
     /// Creates a limit of `packets` packets of any length.
@@ -338,7 +338,7 @@ impl Backlog {
 pub struct Books {
     /// Packets and bytes currently queued.
     pub backlog: Backlog,
-    /// What happened to packets since construction, over all flows.
+    /// Packets and bytes by outcome since construction, over all flows.
     pub counters: crate::Counters,
     /// The limits in force.
     pub limits: Limits,

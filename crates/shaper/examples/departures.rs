@@ -1,5 +1,5 @@
-//! When ten packets leave an ADSL uplink of 1 Mbit/s, by the framing of the link: bytes on the
-//! wire, and the time of each departure.
+//! Departures of ten packets on an ADSL uplink of 1 Mbit/s: bytes on the wire by the framing of the
+//! link, and the time each one leaves.
 //!
 //! ```sh
 //! cargo run -p freeboard-shaper --example departures
