@@ -12,7 +12,7 @@ use sched_core::{DropReason, DropSink, Packet};
 ///
 /// ```
 /// use freeboard::Buffers;
-/// use freeboard::sched_core::{Fifo, FlowId, Limits, Nanos, Packet, Scheduler, Descriptor};
+/// use freeboard::sched_core::{Descriptor, Fifo, FlowId, Limits, Nanos, Packet, Scheduler};
 ///
 /// let mut buffers = Buffers::<4, 1_514>::new();
 /// let mut fifo = Fifo::head_drop([Descriptor::EMPTY; 4], Limits::packets(1));

@@ -24,7 +24,8 @@
 //! let line = Shaper::new(Rate::megabits_per_second(1)?);
 //! let mut uplink = Shaped::new(queues, line, Overhead::PPPOE_LLCSNAP);
 //!
-//! let free = &mut |packet: Packet, why| println!("buffer {} is free again: {why:?}", packet.handle);
+//! let free =
+//!     &mut |packet: Packet, why| println!("buffer {} is free again: {why:?}", packet.handle);
 //! uplink.enqueue(Nanos(0), FlowId(42), Packet::new(3, 60), free)?; // 42: the label of its flow
 //! while let Some(packet) = uplink.dequeue(Nanos(0), free) {
 //!     println!("send buffer {}", packet.handle);

@@ -67,11 +67,11 @@ type Plain<Q, S, L> = (Q, S, [FlowRecord; 0], HashDirectory<L>);
 /// and AQM: a debt below one packet with DRR, the last signalling rate with CoDel.
 ///
 /// ```
-/// use freeboard::flowhash::{TagLine, FlowTable};
+/// use freeboard::Hashed;
+/// use freeboard::flowhash::{FlowTable, TagLine};
 /// use freeboard::sched_core::{
 ///     Descriptor, Drr, DrrFlow, FlowId, Limits, LongestFlow, Nanos, Packet, Queue, Scheduler,
 /// };
-/// use freeboard::Hashed;
 ///
 /// let mut scheduler = Drr::new([DrrFlow::EMPTY; 64], 1_514)?;
 /// scheduler.add_all(1_514)?;
@@ -239,7 +239,8 @@ where
     /// let mut queues = Hashed::with_own_victim(scheduler, table, queues, descriptors, limits);
     /// let (hash, mut gone) = (0xfeed_f00d, Vec::new());
     /// for handle in 0..3 {
-    ///     let (packet, drops) = (Packet::new(handle, 66), &mut |packet: Packet, _| gone.push(packet.handle));
+    ///     let (packet, drops) =
+    ///         (Packet::new(handle, 66), &mut |packet: Packet, _| gone.push(packet.handle));
     ///     queues.enqueue(Nanos(0), FlowId(hash), packet, drops)?;
     ///     let ack = acks(packet).expect("an acknowledgement");
     ///     queues.filter_ack(hash, (packet, &ack), (AckFilter::Aggressive, &acks), drops);

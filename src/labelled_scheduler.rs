@@ -33,7 +33,7 @@ use crate::{HashDirectory, Hashed, Isolated, Labelled, Storage};
 /// ```
 /// use freeboard::LabelledScheduler;
 /// use freeboard::flowhash::Labels;
-/// use freeboard::sched_core::{Fifo, Limits, Nanos, Packet, Scheduler, Descriptor};
+/// use freeboard::sched_core::{Descriptor, Fifo, Limits, Nanos, Packet, Scheduler};
 /// use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 ///
 /// let fifo = Fifo::tail_drop([Descriptor::EMPTY; 64], Limits::packets(60));

@@ -26,7 +26,8 @@
 //! use freeboard::shaper::Rate;
 //!
 //! let key = [42; 16]; // 16 random bytes
-//! let mut uplink = SmartQueue::upload(Rate::megabits_per_second(1)?).framing("pppoe-llcsnap")?.frames(key)?;
+//! let mut uplink =
+//!     SmartQueue::upload(Rate::megabits_per_second(1)?).framing("pppoe-llcsnap")?.frames(key)?;
 //! uplink.push(Nanos(0), &[0; 60])?; // an arriving frame
 //! while let Some(frame) = uplink.pop(Nanos(0)) {
 //!     println!("{} bytes leave now", frame.len());

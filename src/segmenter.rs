@@ -81,7 +81,10 @@ const PPPOE_LENGTH: usize = 4;
 /// assert_eq!((segment[33], &segment[40..43]), (0x10, &b"hel"[..]));
 /// assert_eq!(segmenter.write_next(&mut segment), Some(42));
 /// // Identification 10, sequence number 10, PSH and ACK, the rest.
-/// assert_eq!((segment[5], segment[27], segment[33], &segment[40..42]), (10, 10, 0x18, &b"lo"[..]));
+/// assert_eq!(
+///     (segment[5], segment[27], segment[33], &segment[40..42]),
+///     (10, 10, 0x18, &b"lo"[..])
+/// );
 /// assert_eq!(segmenter.write_next(&mut segment), None);
 /// # Ok::<(), freeboard::CutError>(())
 /// ```

@@ -82,7 +82,11 @@ pub use error::{SettingsError, SettingsProblem};
 ///
 /// let error = QueueSettings::from_words("bandwidth 20mbit difserv4").unwrap_err();
 /// assert_eq!((error.offset, error.word.as_str()), (17, "difserv4"));
-/// assert!(error.to_string().starts_with("at byte 17, `difserv4`: no such word; did you mean `diffserv4`?"));
+/// assert!(
+///     error
+///         .to_string()
+///         .starts_with("at byte 17, `difserv4`: no such word; did you mean `diffserv4`?")
+/// );
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -100,8 +104,8 @@ pub struct QueueSettings {
     pub isolation: Option<Isolation>,
     /// True for one share per host in all tins together, false for one in each tin.
     pub hosts_across_tins: Option<bool>,
-    /// True if flows and hosts are those behind an address translation. Left to the caller, who has
-    /// the table ([`with_nat`](crate::SmartQueue::with_nat)).
+    /// True if flows and hosts are those behind an address translation. Left to the caller, who
+    /// has the table ([`with_nat`](crate::SmartQueue::with_nat)).
     pub nat: Option<bool>,
     /// True if frames leave with their code point cleared.
     pub wash: Option<bool>,

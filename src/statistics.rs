@@ -40,8 +40,8 @@ pub struct FlowStatistics {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct FlowTotals {
-    /// Sparse flows, which became backlogged recently and are served before bulk flows. A flow that
-    /// uses less than its share stays sparse.
+    /// Sparse flows, which became backlogged recently and are served before bulk flows. A flow
+    /// that uses less than its share stays sparse.
     pub sparse: u32,
     /// Bulk flows: they have had a turn since they became backlogged, or their host has used up
     /// what it may send early.
@@ -129,8 +129,8 @@ impl HostStatistics {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct NonIpFrames {
-    /// IP packets pushed into a queue of Ethernet frames, or Ethernet frames pushed into a queue of
-    /// IP packets. If not 0, [`raw_ip`](crate::SmartQueueBuilder::raw_ip) is missing or set by
+    /// IP packets pushed into a queue of Ethernet frames, or Ethernet frames pushed into a queue
+    /// of IP packets. If not 0, [`raw_ip`](crate::SmartQueueBuilder::raw_ip) is missing or set by
     /// mistake, and all these frames share one flow or a few.
     pub wrong_layer: u64,
     /// ARP frames.

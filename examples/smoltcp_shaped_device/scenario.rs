@@ -103,7 +103,8 @@ pub(crate) struct Outcome {
     /// at the end.
     pub(crate) at_first: [usize; 2],
     pub(crate) received: [usize; 2],
-    /// Number of frames sent in the call; the next field is the sorted waits of those that arrived.
+    /// Number of frames sent in the call; the next field is the sorted waits of those that
+    /// arrived.
     pub(crate) calls: u64,
     pub(crate) waits: Vec<Duration>,
     /// Frames of the call that the device refused.

@@ -33,8 +33,8 @@ pub struct IsolatedConfig {
     /// The side whose hosts are isolated from each other in [`Isolation::TripleIsolate`]: the
     /// source for uploads, the destination for downloads. In that mode the hosts of both sides
     /// count for shares, but only the hosts of this side determine which flow is dropped from, to
-    /// which spare queue a flow goes, and how many turns begin early. The other modes determine the
-    /// side themselves.
+    /// which spare queue a flow goes, and how many turns begin early. The other modes determine
+    /// the side themselves.
     pub local_side: Side,
 }
 

@@ -20,8 +20,8 @@ pub(super) struct Directory<S: Storage> {
     pub(super) far_hosts: Option<FlowTable<S::Rounds<TagLine>>>,
     /// The bytes of a turn of a host without a quantum of its own.
     pub(super) host_quantum: u32,
-    /// A correction to the counts of the tables: a rebuild claims flows once more that were already
-    /// backlogged.
+    /// A correction to the counts of the tables: a rebuild claims flows once more that were
+    /// already backlogged.
     pub(super) activated: Activated,
 }
 

@@ -21,8 +21,8 @@ use crate::labels::Labelled;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Isolation {
-    // Modes with a queue for each flow come first, so that one comparison decides whether a packet
-    // is looked up by its flow.
+    // Modes with a queue for each flow come first, so that one comparison decides whether a
+    // packet is looked up by its flow.
     /// A queue for each flow, without hosts. A host that opens many flows gets many shares.
     Flows,
     /// Source hosts share the link, and the flows of a host share what it gets.

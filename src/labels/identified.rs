@@ -13,7 +13,9 @@ use super::Labelled;
 /// MAC address, a VLAN or a list. [`FrameReader`](crate::FrameReader) creates it from a frame.
 ///
 /// ```
-/// use freeboard::flowhash::{HostBy, HostMap, HostMember, Labeller, LinkHeader, Parser, SipHash13};
+/// use freeboard::flowhash::{
+///     HostBy, HostMap, HostMember, Labeller, LinkHeader, Parser, SipHash13,
+/// };
 /// use freeboard::sched_core::Side;
 /// use freeboard::{Identified, Labelled};
 ///

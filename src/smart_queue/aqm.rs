@@ -25,8 +25,8 @@ use crate::keyword::by_word;
 /// [`RejectReason::Aqm`](sched_core::RejectReason::Aqm).
 ///
 /// ```
-/// use freeboard::{AqmKind, SmartQueue};
 /// use freeboard::shaper::Rate;
+/// use freeboard::{AqmKind, SmartQueue};
 ///
 /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).aqm("codel".parse()?);
 /// let mut queue = builder.descriptors()?;

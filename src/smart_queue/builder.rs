@@ -167,7 +167,10 @@ impl SmartQueueBuilder {
     /// use freeboard::shaper::Rate;
     ///
     /// let mut queue = SmartQueue::download(Rate::UNLIMITED).wash(true).raw_ip().frames([42; 16])?;
-    /// queue.push(Nanos(0), &[0x45, 0xba, 0, 20, 0, 0, 0, 0, 64, 17, 0x66, 0x1d, 10, 0, 0, 1, 10, 0, 0, 2])?;
+    /// queue.push(
+    ///     Nanos(0),
+    ///     &[0x45, 0xba, 0, 20, 0, 0, 0, 0, 64, 17, 0x66, 0x1d, 10, 0, 0, 1, 10, 0, 0, 2],
+    /// )?;
     /// let ip = queue.pop(Nanos(0)).and_then(|frame| parse::ip(frame).ip);
     /// assert_eq!(ip.map(|ip| (ip.dscp(), ip.ecn())), Some((0, 2)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -325,6 +328,7 @@ impl SmartQueueBuilder {
     /// let parser = Parser { tunnels: Tunnels::ALL, flow_labels: FlowLabels::WithoutPorts };
     /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).parser(parser);
     /// let queue = builder.frames([42; 16])?; // 16 random bytes
+    ///     
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]

@@ -14,23 +14,23 @@ use crate::labels::{Identified, Labelled};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct HostTerms {
     /// The quantum in bytes, which is the weight of the host relative to the quanta of the others.
-    /// `None` is the quantum of the queue. A value out of range counts as the nearest in range; the
-    /// minimum is the longest packet, so to give a host half a share, give the others twice the
-    /// longest packet. [`Isolated::host_quantum`](crate::Isolated::host_quantum) returns the value
-    /// in force.
+    /// `None` is the quantum of the queue. A value out of range counts as the nearest in range;
+    /// the minimum is the longest packet, so to give a host half a share, give the others twice
+    /// the longest packet. [`Isolated::host_quantum`](crate::Isolated::host_quantum) returns the
+    /// value in force.
     pub quantum: Option<u32>,
-    /// The committed rate: above it the host is served only while no other backlogged host conforms
-    /// to its committed rate or has none ([`TokenBucket`]). Ignored if the tables have no
+    /// The committed rate: above it the host is served only while no other backlogged host
+    /// conforms to its committed rate or has none ([`TokenBucket`]). Ignored if the tables have no
     /// [rates](crate::IsolatedMemory::with_rates), as in a queue built with
-    /// [`frames`](crate::SmartQueueBuilder::frames). A burst below the longest packet counts as one
-    /// longest packet.
+    /// [`frames`](crate::SmartQueueBuilder::frames). A burst below the longest packet counts as
+    /// one longest packet.
     ///
     /// A host that returns to its entry finds its token bucket as it left it. Until that bucket is
-    /// full, other hosts claim the entry only if every other way of the set is taken and no host of
-    /// their tin has an entry there. A host without such an entry starts with a full bucket, and so
-    /// does one whose label has another key since. Hosts that share an entry share the rate of the
-    /// first. With several tins, the rate holds over all of them together, and traffic in excess of
-    /// it is served after all tins.
+    /// full, other hosts claim the entry only if every other way of the set is taken and no host
+    /// of their tin has an entry there. A host without such an entry starts with a full bucket,
+    /// and so does one whose label has another key since. Hosts that share an entry share the rate
+    /// of the first. With several tins, the rate holds over all of them together, and traffic in
+    /// excess of it is served after all tins.
     pub committed_rate: Option<TokenBucket>,
     /// The ceiling: above it the host is not served, even if the link is idle and whatever its
     /// committed rate. It holds over all tins together. Otherwise like the committed rate.

@@ -21,7 +21,8 @@ use super::Rtt;
 ///
 /// let rate = Rate::megabits_per_second(100)?;
 /// assert_eq!(MemoryLimit::ByRate.bytes(rate, Rtt::INTERNET), 5_000_000);
-/// let queue = SmartQueue::upload(rate).memory_limit(MemoryLimit::Bytes(150_000)).frames([42; 16])?;
+/// let queue =
+///     SmartQueue::upload(rate).memory_limit(MemoryLimit::Bytes(150_000)).frames([42; 16])?;
 /// assert_eq!(queue.memory_limit(), Some(150_000));
 /// // Buffers of 1,522 bytes.
 /// assert_eq!(queue.limits().packets, 98);

@@ -12,7 +12,8 @@ pub struct BufferState {
     /// Length of the frame in bytes; 0 if and only if the buffer is free.
     len: u32,
     /// For a free buffer, the next free buffer. Otherwise the offset of the frame's outermost IP
-    /// header, which takes a mark, or [`NO_HEADER`]; the frame's tin is stored above [`TIN_SHIFT`].
+    /// header, which takes a mark, or [`NO_HEADER`]; the frame's tin is stored above
+    /// [`TIN_SHIFT`].
     next: u32,
 }
 

@@ -26,8 +26,8 @@ pub type StaticFrameQueue<'a> = SmartQueue<Slices<'a>, Frames<Slices<'a>>>;
 /// and more groups to isolate more flows and hosts.
 ///
 /// ```
-/// use freeboard::shaper::Rate;
 /// use freeboard::sched_core::Nanos;
+/// use freeboard::shaper::Rate;
 /// use freeboard::{SmartQueue, StaticFrames};
 ///
 /// // In firmware it is a `static`: `new` is const.

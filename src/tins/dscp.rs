@@ -18,7 +18,10 @@ use crate::UnknownKeyword;
 /// assert_eq!("ef".parse(), Ok(Dscp::EF));
 /// assert_eq!("0x2e".parse(), Ok(Dscp::EF));
 /// assert_eq!(Dscp::EF.get(), 46);
-/// assert_eq!((Dscp::EF.to_string(), Dscp::new(43).map(|dscp| dscp.to_string())), ("EF".into(), Some("43".into())));
+/// assert_eq!(
+///     (Dscp::EF.to_string(), Dscp::new(43).map(|dscp| dscp.to_string())),
+///     ("EF".into(), Some("43".into()))
+/// );
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

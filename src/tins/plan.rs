@@ -67,8 +67,8 @@ impl Tin {
 /// A plan is one of CAKE's ([`TinMode`]), or has tins of your own:
 ///
 /// ```
-/// use freeboard::{Dscp, Tin, TinMode, TinName, TinPlan, TinShare};
 /// use freeboard::shaper::Rate;
+/// use freeboard::{Dscp, Tin, TinMode, TinName, TinPlan, TinShare};
 ///
 /// let line = Rate::megabits_per_second(20)?;
 /// let plan = TinMode::Diffserv4.plan();
@@ -76,7 +76,9 @@ impl Tin {
 /// assert_eq!(plan.of_dscp(Dscp::EF), 3);
 /// assert_eq!(plan.rate(3, line), Rate::megabits_per_second(5)?);
 ///
-/// let tin = |name, share: &str| Ok::<_, freeboard::TinPlanError>(Tin::new(TinName::new(name)?, share.parse()?));
+/// let tin = |name, share: &str| {
+///     Ok::<_, freeboard::TinPlanError>(Tin::new(TinName::new(name)?, share.parse()?))
+/// };
 /// let plan = TinPlan::new(&[tin("rest", "1")?, tin("backup", "5%")?, tin("calls", "1/4")?])?
 ///     .with(Dscp::LE, "backup")?
 ///     .with(Dscp::EF, "calls")?;
@@ -292,7 +294,10 @@ impl TinPlan {
     ///
     /// let plan = TinMode::Diffserv4.plan();
     /// let tin = |mark| plan.tin(plan.of_marked(mark, Dscp::EF)).map(|tin| tin.name().as_str());
-    /// assert_eq!([0, 1, 2, 3, 4, 5].map(tin), ["voice", "bulk", "best-effort", "video", "voice", "voice"].map(Some));
+    /// assert_eq!(
+    ///     [0, 1, 2, 3, 4, 5].map(tin),
+    ///     ["voice", "bulk", "best-effort", "video", "voice", "voice"].map(Some)
+    /// );
     /// ```
     #[inline]
     #[must_use]

@@ -22,7 +22,10 @@ use crate::keyword::by_word;
 /// frame[12..20].copy_from_slice(&[0x81, 0, 5 << 5, 7, 0x08, 0, 0x45, 8 << 2]);
 /// let parsed = parse::ethernet(&frame);
 /// let by = |tin_by: TinBy| tin_by.dscp(&parsed, || parse::vlan_priority(&frame));
-/// assert_eq!([TinBy::Dscp, TinBy::InnerDscp, TinBy::Priority].map(by), [Dscp::CS1, Dscp::CS1, Dscp::EF]);
+/// assert_eq!(
+///     [TinBy::Dscp, TinBy::InnerDscp, TinBy::Priority].map(by),
+///     [Dscp::CS1, Dscp::CS1, Dscp::EF]
+/// );
 /// assert_eq!("priority".parse(), Ok(TinBy::Priority));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

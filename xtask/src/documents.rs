@@ -217,8 +217,8 @@ fn plain(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    /// Goal: a page, or all of them, beyond the budget is a fault. Method: pages at the budget, with
-    /// a word more, without a budget, and of data.
+    /// Goal: a page, or all of them, beyond the budget is a fault. Method: pages at the budget,
+    /// with a word more, without a budget, and of data.
     #[test]
     fn pages_beyond_their_budget_are_found() {
         let faults = |pages: &[(&str, usize)]| {

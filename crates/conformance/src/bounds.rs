@@ -153,12 +153,12 @@ pub trait Promising: FlowScheduler + Sized {
 /// Bounds on B-WFI in bytes, rounded up, that are monitored but not guaranteed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watched {
-    /// Bound from the literature for flows with one packet length, at the end of their packets. QFQ
-    /// keeps it for those, but not for all flows; WF²Q+, whose `V` advances by whole packets, does
-    /// not keep it.
+    /// Bound from the literature for flows with one packet length, at the end of their packets.
+    /// QFQ keeps it for those, but not for all flows; WF²Q+, whose `V` advances by whole packets,
+    /// does not keep it.
     pub one_length: u64,
-    /// Bound that would hold if every flow counted all the time; a flow scheduler for which this is
-    /// not so may exceed it.
+    /// Bound that would hold if every flow counted all the time; a flow scheduler for which this
+    /// is not so may exceed it.
     pub all_count: u64,
 }
 

@@ -1,9 +1,9 @@
 //! Timing measurements on a machine that is shared with others.
 //!
 //! The host of a virtual machine, or other programs, may take the processors away for tens of
-//! milliseconds at a time. A queue served there loses that time: its rate drops and its delays rise,
-//! and a test cannot distinguish that from a bug. The time taken is the larger of what Linux counts
-//! for the host (`steal` in `/proc/stat`) and of what a thread that only sleeps wakes late.
+//! milliseconds at a time. A queue served there loses that time: its rate drops and its delays
+//! rise, and a test cannot distinguish that from a bug. The time taken is the larger of what Linux
+//! counts for the host (`steal` in `/proc/stat`) and of what a thread that only sleeps wakes late.
 //! Measurements are evaluated as follows:
 //!
 //! - A correct measurement is accepted, regardless of the time taken.
@@ -148,11 +148,11 @@ fn taken_while<T>(mut try_once: impl FnMut() -> T) -> impl FnMut() -> (T, f64, D
     }
 }
 
-/// How long the watching thread sleeps at a time.
+/// Length of each sleep of the watching thread.
 const NAP: Duration = Duration::from_millis(1);
 
-/// Returns how much too late, in total, a thread woke that slept for [`NAP`] at a time meanwhile. Up
-/// to another [`NAP`] is the timer's.
+/// Returns how much too late, in total, a thread woke that slept for [`NAP`] at a time meanwhile.
+/// Up to another [`NAP`] is the timer's.
 fn late_while<T>(try_once: impl FnOnce() -> T) -> (T, Duration) {
     /// Ends the watch, even if the attempt panics.
     struct End<'a>(&'a AtomicBool);

@@ -103,8 +103,8 @@ impl Default for WfiFlow {
 pub struct Arrival {
     /// Bytes that the link had sent at the arrival.
     link: u64,
-    /// Backlog of the flow in bytes at the arrival, including this packet and the rest on the wire;
-    /// saturating.
+    /// Backlog of the flow in bytes at the arrival, including this packet and the rest on the
+    /// wire; saturating.
     backlog: u32,
     flow: FlowId,
 }

@@ -53,9 +53,9 @@ impl Subject {
         Self::new("FIFO, head drop", 2, 0, fifo),
         Self::new("DRR", 2, 0, |n| plain(DRR, n)),
         Self::new("DRR, CoDel", 2, 0, codel),
-        // Eight single flows are examined to decide whether to drop, and again for each victim; the
-        // FIFO of a queue takes one more step per victim. An arrival that drops n packets moves n +
-        // 1.
+        // Eight single flows are examined to decide whether to drop, and again for each victim;
+        // the FIFO of a queue takes one more step per victim. An arrival that drops n packets
+        // moves n + 1.
         Self::new("DRR, longest-queue drop", 9, 0, |n| {
             plain(LongestQueue { of: DRR, end: DropFrom::Head }, n)
         }),
@@ -63,8 +63,8 @@ impl Subject {
         Self::new("SQF with a floor", 2, 0, |n| plain(FLOORED, n)),
         Self::new("QFQ", 2, 0, |n| plain(Qfq, n)),
         Self::new("QFQ+", 2, 0, |n| plain(QfqPlus { members: 8 }, n)),
-        // An AVL tree is at most 1.45 times as high as a perfect one; insertion, removal and search
-        // walk it twice each.
+        // An AVL tree is at most 1.45 times as high as a perfect one; insertion, removal and
+        // search walk it twice each.
         Self::new("WF2Q+", 12, 9, |n| plain(Wf2q, n)),
         Self::new("classes, the longest gives way", 5, 2, classes),
         Self::new("isolated hosts", 2, 0, |n| isolated::plain(n, Isolation::DualSrcHost)),
@@ -72,8 +72,8 @@ impl Subject {
             isolated::plain(n, Isolation::TripleIsolate)
         }),
         // A dequeue resumes a host that returned with one turn, moves the host that it served, and
-        // moves two hosts that are due: each in two loops over its turns in eight tins, with a scan
-        // of all tins per turn, and two walks up the tree of due hosts.
+        // moves two hosts that are due: each in two loops over its turns in eight tins, with a
+        // scan of all tins per turn, and two walks up the tree of due hosts.
         Self::new("isolated hosts with rates in eight tins", 570, 4, isolated::limited),
         // In addition, an arriving acknowledgement is compared with eight others.
         Self::new("SmartQueue with everything on", 580, 4, isolated::assembled),

@@ -1,4 +1,5 @@
-//! From bytes to a queue: parses packets, hashes their flows under a key, and looks their queues up.
+//! From bytes to a queue: parses packets, hashes their flows under a key, and looks their queues
+//! up.
 //!
 //! ```sh
 //! cargo run -p flowhash --example queues_of_packets

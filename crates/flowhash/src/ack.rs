@@ -45,8 +45,8 @@ pub struct Ack {
     pub ece: bool,
     /// Congestion window reduced (RFC 3168 §6.1).
     pub cwr: bool,
-    /// True if the segment itself has a congestion mark, in its outermost or its own IP header: the
-    /// end of a tunnel keeps a mark in either (RFC 6040 §4.2).
+    /// True if the segment itself has a congestion mark, in its outermost or its own IP header:
+    /// the end of a tunnel keeps a mark in either (RFC 6040 §4.2).
     pub marked: bool,
     /// Timestamps, if present.
     pub timestamps: Option<Timestamps>,

@@ -152,7 +152,7 @@ impl core::error::Error for TableError {}
 /// # Examples
 ///
 /// ```
-/// use flowhash::{TagLine, Outcome, FlowTable};
+/// use flowhash::{FlowTable, Outcome, TagLine};
 ///
 /// let mut table = FlowTable::new([TagLine::EMPTY; 2], 16, 8)?;
 /// let first = table.lookup(0xfeed_f00d);

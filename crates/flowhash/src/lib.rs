@@ -25,7 +25,7 @@
 //! Two packets of one flow get the same queue; once it is empty, other flows may use it:
 //!
 //! ```
-//! use flowhash::{Ending, Labels, TagLine, Outcome, SipHash13, FlowTable, parse};
+//! use flowhash::{Ending, FlowTable, Labels, Outcome, SipHash13, TagLine, parse};
 //!
 //! // UDP from 10.0.0.1 port 5004 to 192.0.2.1 port 5006, without payload.
 //! let packet = [

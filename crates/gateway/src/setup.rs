@@ -2,7 +2,7 @@
 //! for a gateway to run on.
 //!
 //! The stack gets a new device with the addresses, permanent neighbours and routes of the old one.
-//! What `teardown` has to restore is stored as the alias of the new device, so that it exists
+//! The state that `teardown` restores is stored as the alias of the new device, so that it exists
 //! exactly as long as the pair.
 
 mod belongings;

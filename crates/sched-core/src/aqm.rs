@@ -122,8 +122,8 @@ pub struct Offer {
 ///
 /// ```
 /// use sched_core::{
-///     Admission, Aqm, Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Head, Limits, Look, Nanos, Offer, Packet, Queue,
-///     Scheduler, Verdict,
+///     Admission, Aqm, Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Head, Limits, Look, Nanos,
+///     Offer, Packet, Queue, Scheduler, Verdict,
 /// };
 ///
 /// /// Accepts two packets per queue and rejects the third.

@@ -264,7 +264,7 @@ pub trait FlowScheduler {
 /// any number.
 ///
 /// ```
-/// use sched_core::{Drr, DrrFlow, FlowScheduler, Needs, LengthFlow, ShortestQueue};
+/// use sched_core::{Drr, DrrFlow, FlowScheduler, LengthFlow, Needs, ShortestQueue};
 ///
 /// let drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
 /// let needs = Needs { looks_ahead: false, counts_bytes: false, common_max_len: 1_500 };
@@ -279,8 +279,8 @@ pub struct Needs {
     /// `next_head`. If false, a hierarchy need not look at the next packet of a class.
     pub looks_ahead: bool,
     /// True if decisions depend on how much a flow holds: on the lengths in `backlogged`, `grew`
-    /// and `lost`. If false, a caller that moves a flow from one scheduler to another need not know
-    /// its backlog.
+    /// and `lost`. If false, a caller that moves a flow from one scheduler to another need not
+    /// know its backlog.
     pub counts_bytes: bool,
     /// A length in bytes that every added flow accepts, at most
     /// [`Packet::MAX_LEN`](crate::Packet::MAX_LEN); 0 if none is known. [`FlowScheduler::max_len`]

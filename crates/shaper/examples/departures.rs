@@ -22,7 +22,8 @@ fn main() -> Result<(), Box<dyn core::error::Error>> {
     Ok(())
 }
 
-/// Length, bytes on the wire and time of departure of each packet; all are there from the beginning.
+/// Length, bytes on the wire and time of departure of each packet; all are there from the
+/// beginning.
 fn departures(framing: Overhead, rate: Rate) -> Vec<(u32, u32, Nanos)> {
     let mut link = Shaper::new(rate);
     LENGTHS

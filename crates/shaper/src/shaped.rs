@@ -83,7 +83,7 @@ use crate::{Overhead, Rate, Segmentation, Shaper};
 ///
 /// # Examples
 /// ```
-/// use sched_core::{Fifo, FlowId, Limits, Nanos, Packet, Scheduler, Descriptor};
+/// use sched_core::{Descriptor, Fifo, FlowId, Limits, Nanos, Packet, Scheduler};
 /// use shaper::{Overhead, Rate, Shaped, Shaper};
 ///
 /// let fifo = Fifo::tail_drop([Descriptor::EMPTY; 64], Limits::NONE);

@@ -116,19 +116,24 @@ impl core::error::Error for CaptureError {}
 /// An iterator over results that ends after the first error.
 ///
 /// ```
-/// use sim::capture::{LinkType, Reader, Resolution, Writer};
 /// use freeboard::sched_core::Nanos;
+/// use sim::capture::{LinkType, Reader, Resolution, Writer};
 ///
 /// let mut file = Vec::new();
 /// let mut writer = Writer::new(&mut file, LinkType::RawIp, Resolution::Nanos)?;
 /// writer.write(Nanos(1_000_000_007), &[0x45, 0, 0, 20], 1_500)?;
 ///
 /// let packet = Reader::new(&file)?.next().unwrap()?;
-/// assert_eq!((packet.at, packet.bytes.len(), packet.original_len), (Nanos(1_000_000_007), 4, 1_500));
+/// assert_eq!(
+///     (packet.at, packet.bytes.len(), packet.original_len),
+///     (Nanos(1_000_000_007), 4, 1_500)
+/// );
 ///
 /// let error = Reader::new(&file[..30])?.next().unwrap().unwrap_err();
-/// assert_eq!(error.to_string(),
-///     "at byte 24: the file ends in the record header: 16 bytes needed, 6 there");
+/// assert_eq!(
+///     error.to_string(),
+///     "at byte 24: the file ends in the record header: 16 bytes needed, 6 there"
+/// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]

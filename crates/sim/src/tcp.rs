@@ -84,8 +84,8 @@ pub struct Ack {
     pub echo: bool,
     /// Echoed timestamp (TSecr, RFC 7323 §4.3).
     pub at: Nanos,
-    /// Number of segments received with a mark so far. Accurate ECN transmits the last bits of this
-    /// count.
+    /// Number of segments received with a mark so far. Accurate ECN transmits the last bits of
+    /// this count.
     pub marks: u32,
 }
 

@@ -64,7 +64,8 @@ pub struct Coverage {
     pub rebuilds: [u64; 2],
     /// Packets that a rebuild moved to another queue.
     pub moved: u64,
-    /// Hosts in excess of their rates, and hosts waiting for their ceilings, summed over all steps.
+    /// Hosts in excess of their rates, and hosts waiting for their ceilings, summed over all
+    /// steps.
     pub places: [u64; 2],
     /// Turns on the early list, and turns used up in advance, summed over all steps.
     pub early: [u64; 2],

@@ -24,9 +24,9 @@ pub struct Match<S, T> {
 #[derive(Clone, Debug)]
 pub(super) struct Course {
     now: u64,
-    /// True if the sides have received a timestamp since the clock last stepped back. Until then, a
-    /// future time returned by `poll_at` is not reliable: a backward step is detected only when a
-    /// timestamp is passed in.
+    /// True if the sides have received a timestamp since the clock last stepped back. Until then,
+    /// a future time returned by `poll_at` is not reliable: a backward step is detected only when
+    /// a timestamp is passed in.
     is_told: bool,
     ledger: Ledger,
     /// Flows checked by a thorough comparison.

@@ -75,8 +75,8 @@ pub(super) struct NaiveLoadDrr {
     /// Per host of the local side: latest round whose early turn was used. Rounds before the first
     /// have early turns too.
     early_turns: Vec<Option<i64>>,
-    /// If true, hosts count their flows together; those numbered `8n` to `8n + 7` on a side are one
-    /// host.
+    /// If true, hosts count their flows together; those numbered `8n` to `8n + 7` on a side are
+    /// one host.
     is_across: bool,
     /// Side whose early turns are limited.
     local: Side,

@@ -6,7 +6,7 @@ use freeboard::flowhash::{
     Ending, FlowKey, FlowLabels, Inner, Ip, Parsed, Parser, Transport, Tunnels,
 };
 
-/// The rest of a frame, consumed from the front.
+/// Unread bytes of a frame, consumed from the front.
 #[derive(Clone, Copy)]
 struct Cursor<'a> {
     bytes: &'a [u8],

@@ -210,8 +210,8 @@ pub struct NaiveLongestQueueDrop<O> {
     end: DropFrom,
     /// Centres of all classes in ascending order.
     centres: Vec<u64>,
-    /// Per backlogged flow: centre of its class, `None` for a single one, and the event at which it
-    /// came there.
+    /// Per backlogged flow: centre of its class, `None` for a single one, and the event at which
+    /// it came there.
     places: BTreeMap<FlowId, (Option<u64>, u64)>,
     events: u64,
     /// Flow that has lost a packet since the queues were last examined.

@@ -20,12 +20,8 @@ use freeboard::sched_core::{
 /// };
 /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
 /// drr.add_all(1_500)?;
-/// let queues = FlowQueues::with_own_victim(
-///     drr,
-///     [Queue::EMPTY; 2],
-///     [Descriptor::EMPTY; 8],
-///     Limits::NONE,
-/// );
+/// let queues =
+///     FlowQueues::with_own_victim(drr, [Queue::EMPTY; 2], [Descriptor::EMPTY; 8], Limits::NONE);
 /// let meter = WfiMeter::new([WfiFlow::EMPTY; 2]);
 /// let mut metered = Metered::new(queues, meter, [Arrival::EMPTY; 8]);
 /// for flow in [FlowId(0), FlowId(1)] {

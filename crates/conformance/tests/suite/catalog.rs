@@ -166,7 +166,8 @@ const PROVIDED: [&str; 2] = ["enqueue_burst", "dequeue_burst"];
 
 /// Schedulers that process the packets of a burst one by one, as in the default body.
 const PACKET_BY_PACKET: [(&str, [bool; 2]); 3] = [
-    // The class of each packet is looked up separately, and its flow scheduler is informed of each.
+    // The class of each packet is looked up separately, and its flow scheduler is informed of
+    // each.
     ("Classes", [true, true]),
     // Two queues: the next one is known only after the previous packet has left.
     ("DualPi2", [true, true]),

@@ -100,10 +100,10 @@ pub(crate) struct RawOptions {
     /// looked up in the kernel's connection tracking table [default: off; without a value: on].
     #[arg(long, value_name = "ON|OFF", help_heading = "Queues", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<Switch>())]
     pub(crate) nat: Option<Word>,
-    /// Limit of each direction's queue: bytes such as 4mb or 300000, and then at most 8192 packets,
-    /// or a number of packets such as 1000p. Each packet takes the MTU and about 300 bytes of
-    /// memory [default: what the rate carries in four times --rtt, at least 32 packets of maximum
-    /// length, at most 4 MiB; with fifo 1000p, as much as a modem holds].
+    /// Limit of each direction's queue: bytes such as 4mb or 300000, and then at most 8192
+    /// packets, or a number of packets such as 1000p. Each packet takes the MTU and about 300
+    /// bytes of memory [default: what the rate carries in four times --rtt, at least 32 packets of
+    /// maximum length, at most 4 MiB; with fifo 1000p, as much as a modem holds].
     #[arg(long, value_name = "N", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) limit: Option<Word>,
     /// With --queue sqf: on overflow, drops a whole queue if it was not served for this many
@@ -115,8 +115,8 @@ pub(crate) struct RawOptions {
     /// arrive; `none` disables AQM [default: cobalt; none with fifo].
     #[arg(long, value_name = "ALGORITHM", help_heading = "Queues", value_parser = one_of::<AqmKind>())]
     pub(crate) aqm: Option<Word>,
-    /// Marks packets with ECT(1) above a shallow threshold in the queue of their flow [default: on;
-    /// off with --queue fifo and with --aqm none].
+    /// Marks packets with ECT(1) above a shallow threshold in the queue of their flow [default:
+    /// on; off with --queue fifo and with --aqm none].
     #[arg(long, value_name = "ON|OFF", help_heading = "Queues", value_parser = one_of::<Switch>())]
     pub(crate) l4s: Option<Word>,
     /// Round-trip time to the other ends, which sets the AQM and the limits: datacentre, lan,
@@ -124,20 +124,20 @@ pub(crate) struct RawOptions {
     /// standing queue of a twentieth of it [default: internet, 100 ms].
     #[arg(long, value_name = "TIME", help_heading = "Queues")]
     pub(crate) rtt: Option<Word>,
-    /// Priority tins by code point (DSCP): besteffort, precedence, diffserv3, diffserv4, diffserv8,
-    /// or your own such as "tin rest tin calls share 1/4 map EF calls". A tin is served before
-    /// those below it up to its share of the rate, and after them beyond it. With --queue drr only
-    /// [default: besteffort, a single tin].
+    /// Priority tins by code point (DSCP): besteffort, precedence, diffserv3, diffserv4,
+    /// diffserv8, or your own such as "tin rest tin calls share 1/4 map EF calls". A tin is served
+    /// before those below it up to its share of the rate, and after them beyond it. With --queue
+    /// drr only [default: besteffort, a single tin].
     #[arg(long, value_name = "KEYWORDS", help_heading = "Queues")]
     pub(crate) tins: Option<Word>,
     /// Header field that selects the tin: `dscp`, the code point of the packet; `inner-dscp`, that
-    /// of the innermost packet in tunnels that can be parsed; `priority`, the 802.1p bits of a VLAN
-    /// tag [default: dscp].
+    /// of the innermost packet in tunnels that can be parsed; `priority`, the 802.1p bits of a
+    /// VLAN tag [default: dscp].
     #[arg(long, value_name = "FIELD", help_heading = "Queues", value_parser = one_of::<TinBy>())]
     pub(crate) tin_by: Option<Word>,
-    /// Bits of the firewall mark that select the tin, such as 0xff: 1 is the first tin; if the bits
-    /// are 0, the header decides. Linux 5.19 and later passes marks on for what this machine's own
-    /// stack sends over a veth pair [default: 0, none].
+    /// Bits of the firewall mark that select the tin, such as 0xff: 1 is the first tin; if the
+    /// bits are 0, the header decides. Linux 5.19 and later passes marks on for what this
+    /// machine's own stack sends over a veth pair [default: 0, none].
     #[arg(long, value_name = "MASK", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) fwmark: Option<Word>,
     /// Drops redundant TCP acknowledgements from the upload queue, keeping at least two of each
@@ -145,8 +145,8 @@ pub(crate) struct RawOptions {
     /// upload [default: off; without a value: conservative].
     #[arg(long, value_name = "MODE", help_heading = "Queues", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<AckFilter>())]
     pub(crate) ack_filter: Option<Word>,
-    /// Clears the code point (DSCP) of frames that leave in these directions [default: off; without
-    /// a value: both].
+    /// Clears the code point (DSCP) of frames that leave in these directions [default: off;
+    /// without a value: both].
     #[arg(long, value_name = "DIRECTION", help_heading = "Queues", num_args = 0..=1, require_equals = true, default_missing_value = "both", value_parser = one_of::<Ways>())]
     pub(crate) wash: Option<Word>,
     /// Memory limit for the buffers of queued frames in each direction: a size such as 4mb or
@@ -200,12 +200,12 @@ pub(crate) struct RawOptions {
         allow_negative_numbers = true
     )]
     pub(crate) burst: Option<Word>,
-    /// Gives each host one share across all tins instead of one per tin. With --tins [default: off;
-    /// without a value: on].
+    /// Gives each host one share across all tins instead of one per tin. With --tins [default:
+    /// off; without a value: on].
     #[arg(long, value_name = "ON|OFF", help_heading = "Queues", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<Switch>())]
     pub(crate) hosts_across_tins: Option<Word>,
-    /// Segments frames of several packets (GSO, TSO, GRO) as they arrive; `off` drops them, counted
-    /// as merged [default: on].
+    /// Segments frames of several packets (GSO, TSO, GRO) as they arrive; `off` drops them,
+    /// counted as merged [default: on].
     #[arg(long, value_name = "ON|OFF", help_heading = "Queues", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<Switch>())]
     pub(crate) split_gso: Option<Word>,
     /// Counts packets dropped on the download side as sent: they have already passed the link, so

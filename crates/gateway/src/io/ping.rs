@@ -69,9 +69,9 @@ pub(crate) struct Answer {
     pub(crate) from: IpAddr,
     /// Round-trip delay.
     pub(crate) delay: Nanos,
-    /// Delays of upload and download, if the reflector gives timestamps. Changes are accurate; each
-    /// delay starts at the round-trip delay of the first timestamps, since the difference of the
-    /// clocks is unknown.
+    /// Delays of upload and download, if the reflector gives timestamps. Changes are accurate;
+    /// each delay starts at the round-trip delay of the first timestamps, since the difference of
+    /// the clocks is unknown.
     pub(crate) ways: Option<[Nanos; 2]>,
 }
 

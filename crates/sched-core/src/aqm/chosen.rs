@@ -107,8 +107,8 @@ pub struct L4sParams {
     /// Packets that waited longer are marked: 1,024 ns, the resolution of sojourn times, to 2^33 −
     /// 1 ns (8.6 s).
     pub threshold: Nanos,
-    /// No packet with at most this many bytes behind it is marked: the longest usual packet, `1..=`
-    /// [`Packet::MAX_LEN`] bytes.
+    /// No packet with at most this many bytes behind it is marked: the longest usual packet,
+    /// `1..=` [`Packet::MAX_LEN`] bytes.
     pub mtu: u32,
 }
 
@@ -307,7 +307,8 @@ impl AqmSetting {
 ///
 /// ```
 /// use sched_core::{
-///     AqmChoice, AqmSetting, ChosenAqm, ChosenAqmState, CobaltParams, CoDelParams, L4sParams, Nanos,
+///     AqmChoice, AqmSetting, ChosenAqm, ChosenAqmState, CoDelParams, CobaltParams, L4sParams,
+///     Nanos,
 /// };
 ///
 /// let codel = AqmChoice::CoDel(CoDelParams::INTERNET);

@@ -52,8 +52,8 @@ pub struct CobaltParams {
     /// The acceptable standing sojourn time on a fast link: 1,024 ns, the resolution of sojourn
     /// times, to `interval`.
     pub target: Nanos,
-    /// The time for which a queue may stay above the target on a fast link, 1,024 ns to 2^33 − 1 ns
-    /// (8.6 s).
+    /// The time for which a queue may stay above the target on a fast link, 1,024 ns to 2^33 − 1
+    /// ns (8.6 s).
     pub interval: Nanos,
     /// The transmission time of the longest usual packet; 0, for a fast link, to 2^33 − 1 ns.
     pub mtu_time: Nanos,
@@ -154,8 +154,8 @@ const DUPLICATES: u32 = 3;
 /// The precomputed parameters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CobaltLaw {
-    /// Sojourn time above which a packet counts as standing: the target, or four longest packets if
-    /// that is more.
+    /// Sojourn time above which a packet counts as standing: the target, or four longest packets
+    /// if that is more.
     pub(super) acceptable: Nanos,
     interval: Nanos,
     /// A queue is standing only if a packet has at least this many bytes behind it.

@@ -28,9 +28,13 @@ use crate::{FlowId, Nanos, Packet};
 /// ```
 /// use sched_core::{CoDelParams, Nanos};
 ///
-/// let regional = CoDelParams::new(Nanos::from_micros(1_500), Nanos::from_millis(30)).with_mtu(9_018);
+/// let regional =
+///     CoDelParams::new(Nanos::from_micros(1_500), Nanos::from_millis(30)).with_mtu(9_018);
 /// assert_eq!((regional.interval, regional.mtu), (Nanos::from_millis(30), 9_018));
-/// assert_eq!(CoDelParams::default(), CoDelParams::new(Nanos::from_millis(5), Nanos::from_millis(100)));
+/// assert_eq!(
+///     CoDelParams::default(),
+///     CoDelParams::new(Nanos::from_millis(5), Nanos::from_millis(100))
+/// );
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

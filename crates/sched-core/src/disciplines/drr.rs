@@ -12,8 +12,8 @@
 //! Q/F`. Without sparse flows first:
 //!
 //! - relative fairness: `|W_a/φ_a − W_b/φ_b| ≤ F·(1 + L̄_a/Q_a + L̄_b/Q_b)` bytes;
-//! - B-WFI of flow k: `≤ (1 − φ)(Q + L̄) + φ·(Σ L̄_j + L)` over the other flows, so it grows with
-//!   the number of flows, which is the price of O(1);
+//! - B-WFI of flow k: `≤ (1 − φ)(Q + L̄) + φ·(Σ L̄_j + L)` over the other flows, so it grows with the
+//!   number of flows, which is the price of O(1);
 //! - latency of flow k at rate `R`: `((F − Q)(1 + L̄/Q) + Σ L̄_j + L)/R`.
 //!
 //! The last `L` is for a packet in transmission when the flow becomes backlogged; service charged

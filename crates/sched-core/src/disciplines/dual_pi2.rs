@@ -60,8 +60,8 @@ pub struct DualPi2Params {
     pub pi2: Pi2Params,
     /// The delay from which scalable packets are marked: 0 to 1 s.
     pub threshold: Nanos,
-    /// Width of the ramp above `threshold`, over which the marked share of packets rises to 1: 0, a
-    /// step, to 1 s.
+    /// Width of the ramp above `threshold`, over which the marked share of packets rises to 1: 0,
+    /// a step, to 1 s.
     pub range: Nanos,
     /// Share of the link for the classic queue while both hold packets: 1 to 99 percent.
     pub classic_percent: u8,
@@ -142,8 +142,8 @@ const fn kind_of(ecn: Ecn) -> Kind {
 #[derive(Clone, Copy, Debug)]
 struct Judging {
     pi: Pi,
-    /// The sums of probabilities of each kind of verdict, modulo 1: when a sum reaches 1, a verdict
-    /// is due.
+    /// The sums of probabilities of each kind of verdict, modulo 1: when a sum reaches 1, a
+    /// verdict is due.
     marks: u64,
     drops: u64,
     classic: u64,

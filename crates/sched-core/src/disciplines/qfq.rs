@@ -105,9 +105,9 @@ pub use plus::{Aggregate, PlusFlow, QfqPlus};
 pub struct QfqConfig {
     /// The weight, `1..=`[`QfqConfig::MAX_WEIGHT`].
     ///
-    /// The flow's share of the link is `weight` divided by the sum of the weights of the flows that
-    /// are backlogged or were recently. Weights up to 2^15 are exact; larger ones are rounded up to
-    /// `⌊2^30 / ⌊2^30 / weight⌋⌋`, by at most 2^-14, which is the value read back.
+    /// The flow's share of the link is `weight` divided by the sum of the weights of the flows
+    /// that are backlogged or were recently. Weights up to 2^15 are exact; larger ones are rounded
+    /// up to `⌊2^30 / ⌊2^30 / weight⌋⌋`, by at most 2^-14, which is the value read back.
     pub weight: u32,
     /// The longest packet the flow accepts, in bytes, `1..=` the scheduler's. Delay and burstiness
     /// of the flow grow with `max_len / weight`, rounded up to a power of two.

@@ -157,8 +157,8 @@ pub struct TinChoice<T, L = AsBooked> {
     backlogged: u32,
     /// The backlogged tins that were within their share when last checked.
     within: u32,
-    /// Lower bound of the times at which a backlogged tin not in `within` returns within its share.
-    /// At most [`LATEST`]. Not maintained while `borrowing_until` is.
+    /// Lower bound of the times at which a backlogged tin not in `within` returns within its
+    /// share. At most [`LATEST`]. Not maintained while `borrowing_until` is.
     next_within: Nanos,
     /// The equivalent of `next_within` if few tins share and none of them is in `within`; 0
     /// otherwise.

@@ -13,8 +13,8 @@ use crate::{FlowId, Imbalance, Limits};
 ///
 /// ```
 /// use sched_core::{
-///     Descriptor, DropFrom, DropPolicy, Drr, DrrFlow, FlowId, FlowQueues, FlowScheduler, FlowState, Imbalance, Limits,
-///     Nanos, Packet, Queue, Scheduler,
+///     Descriptor, DropFrom, DropPolicy, Drr, DrrFlow, FlowId, FlowQueues, FlowScheduler,
+///     FlowState, Imbalance, Limits, Nanos, Packet, Queue, Scheduler,
 /// };
 ///
 /// /// Drops from flow 0 first. The field is true while flow 0 holds packets.

@@ -64,7 +64,8 @@ use ring::Head;
 ///
 /// ```
 /// use sched_core::{
-///     DropFrom, DropPolicy, FlowId, HeldFlow, HeldHost, HostClasses, Hosted, Limits, LongestHostDrop,
+///     DropFrom, DropPolicy, FlowId, HeldFlow, HeldHost, HostClasses, Hosted, Limits,
+///     LongestHostDrop,
 /// };
 ///
 /// /// Flows 0 to 2 belong to host 0, flow 3 to host 1.
@@ -81,7 +82,8 @@ use ring::Head;
 ///
 /// let (hosts, classes) = ([HeldHost::EMPTY; 2], [HostClasses::EMPTY]);
 /// let limits = Limits { packets: 8, bytes: 100_000 };
-/// let mut policy = LongestHostDrop::new(Houses.hosts(), limits, [HeldFlow::EMPTY; 4], hosts, classes)?;
+/// let mut policy =
+///     LongestHostDrop::new(Houses.hosts(), limits, [HeldFlow::EMPTY; 4], hosts, classes)?;
 /// for (flow, bytes) in [(0, 20_000), (1, 20_000), (2, 25_000), (3, 40_000)] {
 ///     policy.backlogged(&Houses, FlowId(flow), bytes);
 /// }

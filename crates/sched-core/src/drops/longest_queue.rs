@@ -53,8 +53,8 @@ pub use lists::LongestFlow;
 ///
 /// ```
 /// use sched_core::{
-///     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Queue,
-///     Scheduler,
+///     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, LongestFlow, LongestQueueDrop, Nanos,
+///     Packet, Queue, Scheduler,
 /// };
 ///
 /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
@@ -69,6 +69,7 @@ pub use lists::LongestFlow;
 ///     queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle, 1_500), drops)?;
 /// }
 /// assert_eq!(dropped, [0]); // of flow 0, which held more
+///     
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone)]

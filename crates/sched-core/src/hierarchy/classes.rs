@@ -78,8 +78,8 @@ ranked! {
 ///
 /// ```
 /// use sched_core::{
-///     ClassState, Classes, Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, LowBits,
-///     Nanos, Packet, Qfq, QfqConfig, QfqFlow, Queue, Scheduler,
+///     ClassState, Classes, Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, LowBits, Nanos,
+///     Packet, Qfq, QfqConfig, QfqFlow, Queue, Scheduler,
 /// };
 ///
 /// let mut flows = Drr::new([DrrFlow::EMPTY; 4], 1_500)?;
@@ -92,7 +92,8 @@ ranked! {
 /// );
 /// let users = Qfq::new([QfqFlow::EMPTY; 2], 1_500)?;
 /// let states = [ClassState::EMPTY; 2];
-/// let mut link = Classes::new(users, [user.clone(), user], states, LowBits::new(2)?, Limits::NONE);
+/// let mut link =
+///     Classes::new(users, [user.clone(), user], states, LowBits::new(2)?, Limits::NONE);
 /// for (user, weight) in [(FlowId(0), 1), (FlowId(1), 3)] {
 ///     link.configure(user, QfqConfig { weight, max_len: 1_500 })?;
 /// }

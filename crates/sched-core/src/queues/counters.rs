@@ -66,8 +66,8 @@ pub struct Counters {
     pub delivered: Volume,
     /// Packets dropped after acceptance, by reason in the order of [`DropReason::ALL`].
     dropped: [Volume; DropReason::COUNT],
-    /// Congestion marks set here, on accepted arrivals and on delivered packets, without those that
-    /// packets arrived with. A packet that was marked on arrival counts even if it is dropped
+    /// Congestion marks set here, on accepted arrivals and on delivered packets, without those
+    /// that packets arrived with. A packet that was marked on arrival counts even if it is dropped
     /// later.
     pub marked: u64,
     /// Packets accepted that arrived with a congestion mark, [`Ecn::Ce`](crate::Ecn::Ce).

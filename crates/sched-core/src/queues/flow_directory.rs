@@ -13,8 +13,8 @@ use crate::{FlowId, Imbalance};
 ///
 /// ```
 /// use sched_core::{
-///     Descriptor, Drr, DrrFlow, FlowDirectory, FlowId, FlowQueues, FlowScheduler, FlowState, Imbalance, Limits,
-///     Nanos, Packet, Queue, Scheduler,
+///     Descriptor, Drr, DrrFlow, FlowDirectory, FlowId, FlowQueues, FlowScheduler, FlowState,
+///     Imbalance, Limits, Nanos, Packet, Queue, Scheduler,
 /// };
 ///
 /// /// The queues that were emptied, in order.
@@ -34,12 +34,8 @@ use crate::{FlowId, Imbalance};
 ///
 /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
 /// drr.add_all(1_500)?;
-/// let queues = FlowQueues::with_own_victim(
-///     drr,
-///     [Queue::EMPTY; 2],
-///     [Descriptor::EMPTY; 8],
-///     Limits::NONE,
-/// );
+/// let queues =
+///     FlowQueues::with_own_victim(drr, [Queue::EMPTY; 2], [Descriptor::EMPTY; 8], Limits::NONE);
 /// let mut queues = queues.with_directory(Emptied(Vec::new()));
 /// let drops = &mut |_: Packet, _why| ();
 /// for (handle, flow) in [(0, 0), (1, 1), (2, 0)] {

@@ -45,8 +45,8 @@ pub const PACED_ROUNDS: u64 = 2;
 ///
 /// ```
 /// use sched_core::{
-///     CoDel, CoDelParams, CoDelState, Descriptor, Drr, DrrFlow, FlowId, FlowQueues, FlowRecord, Limits, Nanos,
-///     Packet, Queue, Scheduler,
+///     CoDel, CoDelParams, CoDelState, Descriptor, Drr, DrrFlow, FlowId, FlowQueues, FlowRecord,
+///     Limits, Nanos, Packet, Queue, Scheduler,
 /// };
 ///
 /// // Two flows, eight packets, CoDel in each queue, and statistics of both flows.
@@ -55,7 +55,8 @@ pub const PACED_ROUNDS: u64 = 2;
 /// let codel = CoDel::new([CoDelState::EMPTY; 2], CoDelParams::INTERNET)?;
 /// let (queues, packets) = ([Queue::EMPTY; 2], [Descriptor::EMPTY; 8]);
 /// let records = [FlowRecord::EMPTY; 2];
-/// let mut queues = FlowQueues::with_parts(drr, codel, queues, packets, records, Limits::packets(8));
+/// let mut queues =
+///     FlowQueues::with_parts(drr, codel, queues, packets, records, Limits::packets(8));
 ///
 /// let drops = &mut |_: Packet, _why| ();
 /// queues.enqueue(Nanos(0), FlowId(1), Packet::new(5, 1_500), drops)?;
@@ -191,6 +192,7 @@ where
     ///     queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle, 1_500), drops)?;
     /// }
     /// assert_eq!(dropped, [0]); // of flow 0, which held more
+    ///     
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     #[must_use]

@@ -65,7 +65,9 @@ const STEADY: u32 = 32;
 /// for ms in 0..3_000 {
 ///     arrivals.arrived(Nanos::from_millis(ms), 1_500);
 ///     // Once in 250 ms is often enough.
-///     if ms % 250 == 249 && let Some(rate) = arrivals.rate() {
+///     if ms % 250 == 249
+///         && let Some(rate) = arrivals.rate()
+///     {
 ///         shaper.set_rate(Nanos::from_millis(ms), rate);
 ///     }
 /// }

@@ -37,8 +37,8 @@ pub(super) struct Probe {
     step: usize,
     /// Windows until the next step is allowed.
     rest: u32,
-    /// Consecutive windows near the rate that did not fill it, and the minimum and maximum of their
-    /// readings.
+    /// Consecutive windows near the rate that did not fill it, and the minimum and maximum of
+    /// their readings.
     unfilled: u32,
     least: u64,
     greatest: u64,

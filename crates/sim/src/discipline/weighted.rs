@@ -61,9 +61,9 @@ impl Weighted {
         }
     }
 
-    /// Returns the T-WFI of `flow` among `flows`, for packets of `len` bytes, in bytes of link time:
-    /// the most that a packet of `flow` may leave later than on a link of the flow's own, after all
-    /// that the flow had queued (`docs/guarantees.md`). `None` for a FIFO, which promises
+    /// Returns the T-WFI of `flow` among `flows`, for packets of `len` bytes, in bytes of link
+    /// time: the most that a packet of `flow` may leave later than on a link of the flow's own,
+    /// after all that the flow had queued (`docs/guarantees.md`). `None` for a FIFO, which promises
     /// nothing, and if [`Weighted::behind`] would fail.
     #[must_use]
     pub fn t_wfi(self, flows: &[WeightedFlow], flow: FlowId, len: u32) -> Option<u64> {

@@ -103,7 +103,7 @@ every 10 ms; attackers send 150 Mbit/s together, or 100 where their flows are to
 {seeds} seeds of a second each: the least bulk, the fewest sparse packets delivered; the wait of those
 delivered until their first bit is sent; lost packets of the victim in a second, and robbed: those of
 them for want of room, while the victim held less than 7/9 of its share of the memory. G1 is the bound of the
-wait for both columns of Isolated, if hosts are told apart
+wait for both columns of Isolated, if hosts are distinguished
 "
     )
 }

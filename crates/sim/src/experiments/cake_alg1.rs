@@ -135,9 +135,9 @@ fn wire_len(words: &str, len: u32) -> Option<u32> {
 
 fn vectors() -> TextTable<4> {
     let mut table = TextTable::new([
-        Column::Left("a packet on the line"),
+        Column::Left("a packet on the link"),
         Column::Right("IP bytes"),
-        Column::Right("by hand"),
+        Column::Right("derived"),
         Column::Right("here"),
     ]);
     for (words, len, expected) in VECTORS {
@@ -175,7 +175,7 @@ fn checks(lines: &[Line], after: [Nanos; 2]) -> Vec<Check> {
             holds: bursts.into_iter().all(|burst| burst <= 1.0),
         },
         Check {
-            claim: "packets are as long on the line as by hand, with either formula for PTM".to_owned(),
+            claim: "packets are as long on the link as derived, with either formula for PTM".to_owned(),
             measured: format!("{} of {} lengths differ", wrong, VECTORS.len()),
             holds: wrong == 0,
         },

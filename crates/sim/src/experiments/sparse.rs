@@ -92,8 +92,8 @@ const LOADS: [Load; 9] = [
     load("8 uploads of its host", 1, 8, 0, Wanted::Packets(2)),
     load("4 other hosts", 10, 0, 4, Wanted::NearCake([0.69, 1.87, 2.34])),
     load("12 other hosts", 10, 0, 12, Wanted::NearCake(CAKE_12_HOSTS)),
-    // CAKE was not measured with 30 hosts: the delay of a sparse host must not grow with the number
-    // of others.
+    // CAKE was not measured with 30 hosts: the delay of a sparse host must not grow with the
+    // number of others.
     load("30 other hosts", 10, 0, 30, Wanted::NearCake(CAKE_12_HOSTS)).without_cake(),
     load("8 uploads of its host, 3 other hosts", 10, 8, 3, Wanted::Packets(2)),
     load("8 uploads of its host, 12 other hosts", 10, 8, 12, Wanted::Packets(2)),

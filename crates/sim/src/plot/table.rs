@@ -17,16 +17,22 @@ pub enum Column {
 /// A table of `N` columns.
 ///
 /// ```
-/// use sim::plot::{Column::{Left, Right}, TextTable};
+/// use sim::plot::{
+///     Column::{Left, Right},
+///     TextTable,
+/// };
 /// let mut table = TextTable::new([Left("queue"), Right("p99 ms")]);
 /// table.row([&"fifo", &"431.20"]);
 /// table.row([&"sqf", &"9.75"]);
-/// assert_eq!(table.to_string(), "\
+/// assert_eq!(
+///     table.to_string(),
+///     "\
 /// queue  p99 ms
 /// -----  ------
 /// fifo   431.20
 /// sqf      9.75
-/// ");
+/// "
+/// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextTable<const N: usize> {

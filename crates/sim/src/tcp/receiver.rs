@@ -26,8 +26,8 @@ pub struct Receiver {
     unacknowledged: u32,
     /// Time of a delayed acknowledgement if no second segment arrives.
     due: Option<Nanos>,
-    /// Value of `next` in the last acknowledgement, and the timestamp that the next one echoes (RFC
-    /// 7323 §4.3).
+    /// Value of `next` in the last acknowledgement, and the timestamp that the next one echoes
+    /// (RFC 7323 §4.3).
     acknowledged: u32,
     stamp: Nanos,
     echo: bool,

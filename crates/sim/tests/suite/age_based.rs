@@ -8,7 +8,7 @@ use crate::documents::{Run, document};
 /// Goal: every check passes; at full depth the page shows the tables. Method: four seeds, with
 /// which all checks pass as with the ten of the page.
 #[test]
-#[ignore = "a minute: `cargo xtask check` runs it"]
+#[ignore = "minutes: `cargo xtask check` runs it"]
 fn every_check_holds_and_the_documents_show_the_tables() {
     let options: &[&str] = effort(&["--seeds", "4"], &[]);
     let run = Run::of("age-based", options);

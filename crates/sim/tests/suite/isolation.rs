@@ -136,7 +136,8 @@ fn grain(memory: u32) -> u32 {
 #[derive(Clone, Copy, Debug, Default)]
 struct Used {
     /// Maximum wait of a packet that found its host idle, relative to the bound; and of such
-    /// packets of hosts whose turn is certainly not used up, relative to the lower bound for these.
+    /// packets of hosts whose turn is certainly not used up, relative to the lower bound for
+    /// these.
     wait: f64,
     wait_in_turn: f64,
     /// Maximum lag of a host, relative to the bound.

@@ -22,8 +22,8 @@ const LOOK: Nanos = Nanos(1_000_000_000);
 /// State of the messages about one device.
 #[derive(Debug, Default)]
 pub(super) struct Notices {
-    /// Counters of merged packets and bytes and of received frames at the last message about merged
-    /// packets.
+    /// Counters of merged packets and bytes and of received frames at the last message about
+    /// merged packets.
     merged: u64,
     merged_bytes: u64,
     received: u64,

@@ -12,9 +12,9 @@ impl<N: Table<DrrFlow>> Drr<N> {
     /// Let `Q` be the quantum of the flow, `F` the sum of all quanta, `φ = Q/F`, `L` the longest
     /// packet, and `L̄ = L − 1` the most by which a turn is overdrawn:
     ///
-    /// - B-WFI `≤ (1 − φ)(Q + L̄) + φ·(n − 1)·L̄ + φL` for `n` flows. The last term is for the
-    ///   packet in transmission when the flow becomes backlogged, which may belong to a turn before
-    ///   those that count;
+    /// - B-WFI `≤ (1 − φ)(Q + L̄) + φ·(n − 1)·L̄ + φL` for `n` flows. The last term is for the packet
+    ///   in transmission when the flow becomes backlogged, which may belong to a turn before those
+    ///   that count;
     /// - fairness `ω = F/2 + L̄/φ`.
     ///
     /// With [sparse flows first](Drr::sparse_first), flows that come and go may be a turn ahead of

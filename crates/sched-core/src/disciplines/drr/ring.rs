@@ -195,7 +195,8 @@ impl Quantum for SharedQuantum {
 /// [`SharedQuantum`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingFlow<Q: Quantum = u32> {
-    /// The next flow on the ring, or on a [list](Self::enlist) of the owner's; stale unless listed.
+    /// The next flow on the ring, or on a [list](Self::enlist) of the owner's; stale unless
+    /// listed.
     pub(super) next: Q::Link,
     /// The previous flow; stale unless listed.
     pub(super) prev: Q::Link,
@@ -556,8 +557,8 @@ pub struct Ring {
     pub(super) front: u32,
     /// The last flow of the new list; [`NONE`] if and only if the new list is empty.
     pub(super) last_new: u32,
-    /// State of the next flow appended to the old list: [`Place::Old`] with the next ticket, stored
-    /// as is.
+    /// State of the next flow appended to the old list: [`Place::Old`] with the next ticket,
+    /// stored as is.
     ///
     /// Tickets wrap and are compared by the sign of their difference, which is correct unless 2^27
     /// turns lie between them; a flow idle for that long may once count as not sparse.

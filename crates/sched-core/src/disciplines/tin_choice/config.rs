@@ -17,8 +17,8 @@ pub struct TinConfig {
     /// The threshold rate on the wire, in the range of [`Rate`](crate::Rate::bits_per_second). A
     /// tin without one is always within its share, if other tins have a rate.
     pub bits_per_second: Option<u64>,
-    /// The weight relative to other tins if no tin has a rate, from 1 to [`TinConfig::MAX_WEIGHT`].
-    /// No effect otherwise.
+    /// The weight relative to other tins if no tin has a rate, from 1 to
+    /// [`TinConfig::MAX_WEIGHT`]. No effect otherwise.
     pub weight: u32,
 }
 

@@ -7,8 +7,8 @@ use crate::{FiniteRate, Nanos, Tick, Volume, Work};
 /// Memory for one tin of [`TinChoice`](super::TinChoice): 72 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TinState {
-    /// Packets sent by the tin while there were several tins. Not next to their bytes: two separate
-    /// additions take fewer instructions than one vector addition.
+    /// Packets sent by the tin while there were several tins. Not next to their bytes: two
+    /// separate additions take fewer instructions than one vector addition.
     served_packets: u64,
     /// Bytes that all tins together had sent when this one was last served or became backlogged.
     pub(super) served_at: u32,

@@ -26,8 +26,8 @@ const UNKEPT_BITS: u32 = 8;
 /// the flow is in its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldFlow {
-    /// The upper mark of the flow's class, in units of `2^8` bytes; zero if and only if the flow is
-    /// idle.
+    /// The upper mark of the flow's class, in units of `2^8` bytes; zero if and only if the flow
+    /// is idle.
     high: u16,
     /// The host for which the flow counts while it is backlogged; [`Self::NO_HOST`] while it is
     /// idle.

@@ -35,7 +35,7 @@ impl<F: Fn(FlowId) -> Option<Member>> Classify for F {
 
 /// Splits flow numbers into bits: the high bits are the class, the low bits the flow in it.
 ///
-/// When nested, each level removes its bits from the top: with 10 low bits at the root and 4 in
+/// Nested levels each remove its bits from the top: with 10 low bits at the root and 4 in
 /// each class, flow `0b101_000011_0111` is flow 7 in class 3 of class 5.
 ///
 /// ```

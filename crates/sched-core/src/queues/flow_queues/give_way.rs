@@ -124,7 +124,10 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
     /// Returns the packets of `flow`, the newest first; none if there is no such flow.
     ///
     /// ```
-    /// use sched_core::{Descriptor, Drr, DrrFlow, DropReason, FlowId, FlowQueues, Limits, Nanos, Packet, Queue, Scheduler};
+    /// use sched_core::{
+    ///     Descriptor, DropReason, Drr, DrrFlow, FlowId, FlowQueues, Limits, Nanos, Packet, Queue,
+    ///     Scheduler,
+    /// };
     ///
     /// let mut drr = Drr::new([DrrFlow::EMPTY; 1], 1_500)?;
     /// drr.add_all(1_500)?;

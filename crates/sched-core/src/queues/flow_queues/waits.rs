@@ -15,7 +15,8 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
     ///
     /// ```
     /// use sched_core::{
-    ///     DelayHistogram, Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, Nanos, Packet, Queue, Scheduler,
+    ///     DelayHistogram, Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, Nanos, Packet, Queue,
+    ///     Scheduler,
     /// };
     ///
     /// let mut drr = Drr::new([DrrFlow::EMPTY; 1], 1_500)?;
@@ -31,7 +32,10 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
     ///     delays.add(queues.waited(packet.handle, now));
     /// }
     /// assert_eq!(delays.count(), 1);
-    /// assert!(delays.longest() > Nanos::from_micros(4_998) && delays.longest() < Nanos::from_micros(5_002));
+    /// assert!(
+    ///     delays.longest() > Nanos::from_micros(4_998)
+    ///         && delays.longest() < Nanos::from_micros(5_002)
+    /// );
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     #[must_use]

@@ -89,7 +89,8 @@ pub struct Setup {
     pub video: bool,
     /// True if segments are paced.
     pub paced: bool,
-    /// ECN code point of an unresponsive upload at 1.5 times the rate of the link, if there is one.
+    /// ECN code point of an unresponsive upload at 1.5 times the rate of the link, if there is
+    /// one.
     pub deaf: Option<Ecn>,
     /// Duration of the measurement.
     pub measured: Nanos,

@@ -64,8 +64,8 @@ pub struct Setup {
 /// Results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Queueing delay of each packet of the flow, without its transmission time and the propagation
-    /// delay, by the [`STEP`] in which it arrived.
+    /// Queueing delay of each packet of the flow, without its transmission time and the
+    /// propagation delay, by the [`STEP`] in which it arrived.
     pub added: Vec<Vec<Nanos>>,
     /// Fraction of its packets that were lost.
     pub lost: f64,

@@ -55,9 +55,9 @@ pub struct Setup {
     pub discipline: Weighted,
     /// Length of all packets in bytes.
     pub packet: u32,
-    /// Weight of the whole link, of which a flow has its share, rounded to the nearest. It does not
-    /// affect the ratios of weights. But QFQ rounds `packet / weight` up to a power of two: with a
-    /// power of two here, slots are powers of two in bytes, as in the paper.
+    /// Weight of the whole link, of which a flow has its share, rounded to the nearest. It does
+    /// not affect the ratios of weights. But QFQ rounds `packet / weight` up to a power of two:
+    /// with a power of two here, slots are powers of two in bytes, as in the paper.
     pub line_weight: u32,
     /// Links that best effort crosses.
     pub crossing: Crossing,

@@ -72,8 +72,8 @@ pub struct Setup {
 /// Results of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Queueing delay of each packet of the call, without its transmission time and the propagation
-    /// delay.
+    /// Queueing delay of each packet of the call, without its transmission time and the
+    /// propagation delay.
     pub added: Delays,
     /// Loss of the call.
     pub loss: Loss,
