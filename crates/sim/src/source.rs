@@ -1,17 +1,41 @@
 //! Open-loop sources: they send at predetermined times and receive no feedback.
 //!
-//! Each is an endless iterator over [`Sent`], in order of time. Sizes are payload bytes; headers
-//! are added when the payload becomes a packet.
+//! Each is an iterator over [`Sent`], in order of time; all but [`Trace`] are endless. Sizes are
+//! payload bytes; headers are added when the payload becomes a packet.
+//!
+//! | source | traffic | random |
+//! |---|---|---|
+//! | [`Cbr`] | constant bit rate, calls | nothing |
+//! | [`Poisson`] | packets of many independent senders | gaps, lengths |
+//! | [`OnOff`] | data in bursts; with Pareto periods self-similar in sum | periods |
+//! | [`TalkSpurts`] | speech with silence suppression | periods |
+//! | [`Video`] | video of variable bit rate, with groups of pictures | frame sizes |
+//! | [`Trace`] | a capture, or one flow of it | nothing |
+//! | [`Jittered`] | another source behind a sender with random delays | delays |
+//!
+//! Traffic that reacts to the network consists of TCP connections ([`crate::tcp`]).
 
 use core::num::NonZeroU64;
 
 use freeboard::sched_core::Nanos;
 
 mod cbr;
+mod jittered;
 mod on_off;
+mod poisson;
+#[cfg(test)]
+pub(crate) mod statistics;
+mod talk_spurts;
+mod trace;
+mod video;
 
 pub use cbr::Cbr;
+pub use jittered::Jittered;
 pub use on_off::{OnOff, OnOffSource, Periods};
+pub use poisson::{Lengths, Poisson};
+pub use talk_spurts::{TalkSource, TalkSpurts};
+pub use trace::Trace;
+pub use video::{Frame, Gop, GopError, Spacing, Variation, Video, VideoError, VideoSource};
 
 /// A payload and its sending time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -44,13 +44,25 @@ impl Cbr {
     pub fn g711(start: Nanos) -> Self {
         Self::new(start, Nanos::from_millis(20), 160)
     }
+
+    /// Creates one direction of a G.729 call: 8 kbit/s in two frames of 10 bytes every 20 ms (RFC
+    /// 3551 §4.5.6).
+    #[must_use]
+    pub fn g729(start: Nanos) -> Self {
+        Self::new(start, Nanos::from_millis(20), 20)
+    }
+
+    /// Returns the time of the next packet.
+    pub(super) fn due(&self) -> Nanos {
+        self.start.plus(self.pace.peek())
+    }
 }
 
 impl Iterator for Cbr {
     type Item = Sent;
 
     fn next(&mut self) -> Option<Sent> {
-        let at = self.start.plus(self.pace.peek());
+        let at = self.due();
         self.pace.advance();
         Some(Sent { at, payload: self.payload })
     }
