@@ -20,7 +20,8 @@
 //! In the order in which a packet meets them:
 //!
 //! - [`event`]: event queue and clock; simultaneous events leave in insertion order
-//! - [`source`]: open-loop sources: constant rate, calls, on–off
+//! - [`source`]: open-loop sources: constant rate, Poisson, on–off, speech, video, traces
+//! - [`sizes`]: flow sizes: web search, data mining, Pareto
 //! - [`capture`]: recorded traffic: pcap and pcapng
 //! - [`app`]: applications: file transfers, web pages, calls and video
 //! - [`host`]: TCP/IP hosts, with smoltcp inside
@@ -53,5 +54,6 @@ pub mod path;
 pub mod plot;
 pub mod progress;
 pub mod replay;
+pub mod sizes;
 pub mod source;
 pub mod tcp;
