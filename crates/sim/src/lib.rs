@@ -28,7 +28,8 @@
 //! - [`discipline`]: queueing disciplines by name, behind a shaper
 //! - [`link`]: one direction of a link: buffers, flow hash, queue, rate and delay
 //! - [`network`]: hosts on both sides of a bottleneck
-//! - [`tcp`]: model TCP: NewReno, CUBIC, Prague-like and BBR-like senders, and receivers
+//! - [`tcp`]: model TCP: NewReno, CUBIC, Prague-like and BBR-like senders, and receivers;
+//!   [`tcp::traffic`]: pages, peer-to-peer, RRUL, arriving flows, the profiles of RFC 7928
 //! - [`path`]: sources without hosts over a chain of links
 //! - [`replay`]: a capture through flow hash, scheduler and shaper
 //! - [`experiments`]: complete experiments, for `sim reproduce`

@@ -22,6 +22,8 @@ use conformance::rng::Stream;
 pub enum FlowSizes {
     /// All flows have this many bytes.
     Fixed(u64),
+    /// Exponential with this mean.
+    Exponential(f64),
     /// Web search: the cluster of Alizadeh et al. 2010, "Data Center TCP", as tabulated for the
     /// simulations of pFabric (Alizadeh et al. 2013).
     ///
@@ -85,6 +87,7 @@ impl FlowSizes {
     pub fn mean(self) -> f64 {
         match self {
             Self::Fixed(bytes) => bytes as f64,
+            Self::Exponential(mean) => mean,
             Self::WebSearch => table_mean(WEB_SEARCH),
             Self::DataMining => table_mean(DATA_MINING),
             Self::BoundedPareto(pareto) => pareto.mean(),
@@ -98,6 +101,7 @@ impl FlowSizes {
         let quantile = quantile.clamp(0.0, 1.0);
         match self {
             Self::Fixed(bytes) => bytes as f64,
+            Self::Exponential(mean) => -mean * libm::log1p(-quantile),
             Self::WebSearch => table_quantile(WEB_SEARCH, quantile),
             Self::DataMining => table_quantile(DATA_MINING, quantile),
             Self::BoundedPareto(pareto) => pareto.quantile(quantile),
@@ -109,6 +113,7 @@ impl FlowSizes {
     pub fn cdf(self, bytes: f64) -> f64 {
         match self {
             Self::Fixed(only) => f64::from(u8::from(bytes >= only as f64)),
+            Self::Exponential(mean) => -libm::expm1(-bytes.max(0.0) / mean),
             Self::WebSearch => table_cdf(WEB_SEARCH, bytes),
             Self::DataMining => table_cdf(DATA_MINING, bytes),
             Self::BoundedPareto(pareto) => pareto.cdf(bytes),
@@ -118,10 +123,20 @@ impl FlowSizes {
     /// Draws the size of a flow in bytes, rounded.
     #[must_use]
     pub fn draw(self, stream: &mut Stream) -> u64 {
-        if let Self::Fixed(bytes) = self {
-            return bytes;
+        match self {
+            Self::Fixed(bytes) => bytes,
+            _ => self.rounded(stream.unit()),
         }
-        libm::round(self.quantile(stream.unit())) as u64
+    }
+
+    /// Returns the size at a quantile, rounded. The largest f64 below 1 stands for 1, where an
+    /// exponential is infinite.
+    fn rounded(self, quantile: f64) -> u64 {
+        let quantile = match self {
+            Self::Exponential(_) => quantile.min(1.0_f64.next_down()),
+            _ => quantile,
+        };
+        libm::round(self.quantile(quantile)) as u64
     }
 
     /// Returns the sizes of `flows` flows in bytes, rounded: one from each of as many equal parts
@@ -132,9 +147,7 @@ impl FlowSizes {
     /// [`mean`](Self::mean).
     #[must_use]
     pub fn draw_from_each_part(self, stream: &mut Stream, flows: u32) -> Vec<u64> {
-        let one = |part: u32, unit: f64| {
-            libm::round(self.quantile((f64::from(part) + unit) / f64::from(flows))) as u64
-        };
+        let one = |part: u32, unit: f64| self.rounded((f64::from(part) + unit) / f64::from(flows));
         let mut sizes: Vec<u64> = (0..flows).map(|part| one(part, stream.unit())).collect();
         for last in (1..sizes.len()).rev() {
             sizes.swap(last, stream.below(last as u64 + 1) as usize);
@@ -243,8 +256,10 @@ mod tests {
         FlowSizes::BoundedPareto(BoundedPareto::new(shape, 1_000.0, 1e6).unwrap())
     }
 
-    fn all() -> [FlowSizes; 5] {
-        [FlowSizes::WebSearch, FlowSizes::DataMining, pareto(1.2), pareto(1.0), pareto(0.5)]
+    fn all() -> [FlowSizes; 6] {
+        let exponential = FlowSizes::Exponential(50_000.0);
+        let tables = [FlowSizes::WebSearch, FlowSizes::DataMining];
+        [exponential, tables[0], tables[1], pareto(1.2), pareto(1.0), pareto(0.5)]
     }
 
     /// The distance is below 1.95/√n with all but one seed in a thousand; rounding to a byte adds

@@ -13,7 +13,7 @@
 //! | [`Trace`] | a capture, or one flow of it | nothing |
 //! | [`Jittered`] | another source behind a sender with random delays | delays |
 //!
-//! Traffic that reacts to the network consists of TCP connections ([`crate::tcp`]).
+//! Traffic that reacts to the network is in [`crate::tcp::traffic`].
 
 use core::num::NonZeroU64;
 
