@@ -75,7 +75,8 @@ pub enum Profile {
     Bidirectional,
 }
 
-/// Congestion level: the loss of long transfers in a queue that drops at its limit.
+/// Congestion level: congestion signals per packet of long transfers. A queue that drops at its
+/// limit loses more than one packet with each signal, so that its loss is higher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Congestion {
     /// A loss of 0.1 %.
@@ -87,7 +88,7 @@ pub enum Congestion {
 }
 
 impl Congestion {
-    /// Returns the fraction of packets lost.
+    /// Returns the congestion signals per packet.
     #[must_use]
     pub const fn loss(self) -> f64 {
         match self {
