@@ -22,6 +22,7 @@ pub mod narrow_uplink;
 mod options;
 pub mod qfq_fig7;
 pub mod sparse;
+pub mod sqf_adsl;
 pub mod sqf_vbr;
 pub mod users_sqf;
 
@@ -43,6 +44,7 @@ pub const ALL: &[Experiment] = &[
     cake_fig6::EXPERIMENT,
     narrow_uplink::EXPERIMENT,
     users_sqf::EXPERIMENT,
+    sqf_adsl::EXPERIMENT,
     sqf_vbr::EXPERIMENT,
     sparse::EXPERIMENT,
     attacks::EXPERIMENT,
