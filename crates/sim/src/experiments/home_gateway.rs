@@ -288,9 +288,9 @@ impl Gateway {
         let pages = PAGES.map(|kind| Page::uniform(kind.document, kind.objects, kind.object));
         Self {
             storage: (0..UPLOADS)
-                .map(|n| {
+                .flat_map(|n| {
                     let start = site.phase(&format!("upload {n}"), Nanos::from_secs(1));
-                    site.add_upload(10 + n, start, WINDOW, goodput)
+                    site.add_uploads(10 + n, &[start], WINDOW, goodput)
                 })
                 .collect(),
             calls: (0..CALLS)

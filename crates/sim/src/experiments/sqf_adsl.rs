@@ -43,9 +43,8 @@ fn cells() -> Vec<Cell> {
         }
     };
     let with_smart = [PAPER[0], PAPER[1], PAPER[2], Queueing::Smart];
-    add(Part::Full, &[8, 20, 40, 60], &with_smart);
-    add(Part::Full, &[200], &PAPER);
-    add(Part::OnePacket, &[10, 20, 40, 60], &PAPER);
+    add(Part::Full, &[8, 20, 40, 60, 200], &with_smart);
+    add(Part::OnePacket, &[5, 10, 20, 40], &PAPER);
     add(Part::Constant, &[8, 20, 40, 60, 120, 140, 200], &PAPER[1..]);
     add(Part::Constant, &[200], &[Queueing::Sqf(MANY)]);
     add(Part::Growing, &[GROWING], &[PAPER[1], PAPER[2], Queueing::Sqf(MANY)]);

@@ -27,8 +27,8 @@ pub(in crate::experiments) const CALL_PORT: u16 = 5_004;
 
 /// Applications of a site.
 pub(in crate::experiments) enum App {
-    /// Sender of an upload.
-    Upload(BulkSender),
+    /// Senders of uploads.
+    Uploads(Vec<BulkSender>),
     /// Receiver of an upload.
     Storage(BulkReceiver),
     /// One end of a call or a video.
@@ -42,7 +42,11 @@ pub(in crate::experiments) enum App {
 impl Application for App {
     fn act(&mut self, now: Nanos, host: &mut Host) -> Option<Nanos> {
         match self {
-            Self::Upload(app) => app.act(now, host),
+            // All of them act.
+            Self::Uploads(apps) => apps
+                .iter_mut()
+                .filter_map(|app| app.act(now, host))
+                .reduce(|first, next| first.min(next)),
             Self::Storage(app) => app.act(now, host),
             Self::Media(app) => app.act(now, host),
             Self::Browser(app) => app.act(now, host),
@@ -127,20 +131,26 @@ impl Site {
         Nanos(self.streams.stream(name).below(span.0))
     }
 
-    /// Adds an upload that begins at `start` with at most `in_flight` bytes unacknowledged, and
-    /// returns its receiver.
-    pub(in crate::experiments) fn add_upload(
+    /// Adds uploads of one home host that begin at `starts`, each to a host of its own from `host`
+    /// on, with at most `in_flight` bytes unacknowledged. Returns their receivers.
+    pub(in crate::experiments) fn add_uploads(
         &mut self,
         host: u16,
-        start: Nanos,
+        starts: &[Nanos],
         in_flight: usize,
         goodput: Goodput,
-    ) -> NodeId {
-        let to = SocketAddrV4::new(address(Side::Internet, host), UPLOAD_PORT);
+    ) -> Vec<NodeId> {
         let buffers = Buffers { send: in_flight, receive: RECEIVED };
-        self.add(Side::Home, host, App::Upload(BulkSender::new(to, start, buffers)));
-        let receiver = BulkReceiver::new(UPLOAD_PORT, buffers, goodput);
-        self.add(Side::Internet, host, App::Storage(receiver))
+        let to = |peer| SocketAddrV4::new(address(Side::Internet, peer), UPLOAD_PORT);
+        let peers = || (host..).zip(starts);
+        let senders = peers().map(|(peer, &start)| BulkSender::new(to(peer), start, buffers));
+        self.add(Side::Home, host, App::Uploads(senders.collect()));
+        peers()
+            .map(|(peer, _)| {
+                let receiver = BulkReceiver::new(UPLOAD_PORT, buffers, goodput);
+                self.add(Side::Internet, peer, App::Storage(receiver))
+            })
+            .collect()
     }
 
     /// Adds call `number`, G.711 in both directions, and returns its direction from home.

@@ -5,7 +5,7 @@
 //! | link | 12 Mbit/s down, 1 Mbit/s up, 20 ms each way; IP bytes count |
 //! | uplink buffer | [`Part::buffer`] packets of 1,500 bytes |
 //! | downlink | FIFO of 200 packets, 200 ms at its rate |
-//! | uploads | TCP connections of as many hosts, without end |
+//! | uploads | TCP connections of one home host to as many peers, without end |
 //! | pages | one browser; the four of [`PAGES`] in turn, with a mean pause of 1 s |
 //! | calls | G.711 in both directions for 30 s each, from random times on: 80 kbit/s with headers |
 //!
@@ -158,7 +158,7 @@ const DOWNLINK_PACKETS: u32 = 200;
 const DRAIN: Nanos = Nanos::from_secs(5);
 const BROWSER: u16 = 10;
 const FIRST_CALL: u16 = 20;
-const FIRST_UPLOAD: u16 = 256;
+const FIRST_PEER: u16 = 256;
 
 /// Runs the scenario once.
 #[must_use]
@@ -168,11 +168,10 @@ pub fn run(cell: &Cell, seed: u64) -> Run {
     let down = line(12);
     let down = Discipline::Fifo.behind(down, Overhead::RAW, packets(DOWNLINK_PACKETS), MTU);
     let mut site = Site::new(seed, uplink(queueing, part.buffer()), down, buffers, DELAY);
+    let begins = |n| site.phase(&format!("upload {n}"), part.starting());
+    let begins: Vec<Nanos> = (0..uploads).map(begins).collect();
     let goodput = Goodput::over(WARM_UP, part.duration());
-    for n in 0..uploads {
-        let start = site.phase(&format!("upload {n}"), part.starting());
-        site.add_upload(FIRST_UPLOAD + n, start, part.in_flight(), goodput);
-    }
+    site.add_uploads(FIRST_PEER, &begins, part.in_flight(), goodput);
     let span = part.duration().since(WARM_UP).since(CALL);
     let mut starts: Vec<Nanos> = (0..part.calls())
         .map(|n| WARM_UP.plus(site.phase(&format!("start of call {n}"), span)))
