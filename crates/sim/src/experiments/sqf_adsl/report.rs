@@ -1,8 +1,8 @@
 //! Tables, chart and checks of SQF in an ADSL gateway.
 
-use super::scenario::{Call, Cell, PAGES, Part, Queueing};
-use super::{GROWING, MANY, Row, VIRTUAL_QUEUES};
-use crate::experiments::{Check, Picture, Report};
+use super::scenario::{Call, Cell, PAGES, Part, Queueing, Run};
+use super::{GROWING, MANY, VIRTUAL_QUEUES};
+use crate::experiments::{self, Check, Report};
 use crate::measure::estimate::{Estimate, mean};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 
@@ -13,23 +13,25 @@ const SQF: Queueing = Queueing::Sqf(VIRTUAL_QUEUES);
 const GOOD: f64 = 4.0;
 const BAD: f64 = 2.5;
 
+type Row = experiments::Row<Cell, Run>;
+
 /// The rows, by cell.
 struct Results<'a>(&'a [Row]);
 
 impl Results<'_> {
     fn of(&self, part: Part) -> impl Iterator<Item = &Row> {
-        self.0.iter().filter(move |(cell, _)| cell.part == part)
+        self.0.iter().filter(move |row| row.part == part)
     }
 
     fn row(&self, part: Part, uploads: u16, queueing: Queueing) -> &Row {
         let wanted = Cell { part, uploads, queueing };
-        self.0.iter().find(|(cell, _)| *cell == wanted).expect("a row of the cell")
+        self.0.iter().find(|row| row.cell == wanted).expect("a row of the cell")
     }
 
     /// Returns the numbers of uploads with which pages are measured.
     fn loads(&self, part: Part) -> Vec<u16> {
-        let rows = self.of(part).filter(|row| row.0.queueing == SQF && shows_pages(row));
-        rows.map(|(cell, _)| cell.uploads).collect()
+        let rows = self.of(part).filter(|row| row.queueing == SQF && shows_pages(row));
+        rows.map(|row| row.uploads).collect()
     }
 
     /// Returns the mean time of a page over the runs, in seconds.
@@ -55,17 +57,17 @@ impl Results<'_> {
 }
 
 /// Few pages load behind a FIFO with more uploads.
-fn shows_pages((cell, _): &Row) -> bool {
-    matches!(cell.part, Part::Full | Part::OnePacket) && cell.uploads <= 60
+fn shows_pages(row: &Row) -> bool {
+    matches!(row.part, Part::Full | Part::OnePacket) && row.uploads <= 60
 }
 
-fn time((_, runs): &Row, page: usize) -> Option<Estimate> {
-    let means: Vec<f64> = runs.iter().filter_map(|run| mean(&run.pages[page])).collect();
+fn time(row: &Row, page: usize) -> Option<Estimate> {
+    let means: Vec<f64> = row.runs.iter().filter_map(|run| mean(&run.pages[page])).collect();
     Estimate::of(&means)
 }
 
-fn calls((_, runs): &Row) -> impl Iterator<Item = &Call> {
-    runs.iter().flat_map(|run| &run.calls)
+fn calls(row: &Row) -> impl Iterator<Item = &Call> {
+    row.runs.iter().flat_map(|run| &run.calls)
 }
 
 fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
@@ -108,53 +110,58 @@ const fn kind(part: Part) -> &'static str {
 /// Builds the report.
 pub(super) fn report(rows: &[Row], seeds: u32) -> Report {
     let results = Results(rows);
-    let text = format!(
+    let pages = format!(
         "\
 SQF in an ADSL gateway: 12 Mbit/s down, 1 Mbit/s up, 20 ms one way; one browser, calls of 30 s (G.711)
+uploads of one home host to many peers, without end
 {VIRTUAL_QUEUES} virtual queues as in the paper, and a default queue for the flows beyond; {seeds} seeds
 Table 1: buffer of {} packets; pages of 5, 50, 80 and 120 parts in turn for {} s; mean time over the runs, half
-of its 95 % confidence interval, and FIFO's time divided by it
+of its 95 % confidence interval, and (÷) FIFO's time divided by it
 full: uploads with windows of 64 KiB; one packet: uploads with one packet in flight
 paper: small page 3.7, big pages 3.1, 1.3 and 2.9
 
-{}
-Fig. 1: mean opinion score of calls by the E-model; buffer of {} packets, in the first rows {}
+",
+        Part::Full.buffer(),
+        Part::Full.duration().0 / 1_000_000_000,
+    );
+    let scores = format!(
+        "
+Fig. 1: mean opinion score of calls by the E-model; constant and growing: buffer of {} packets
 growing: uploads start one after the other, at random times in {} s
 in default: packets of the calls that were in the default queue
 
-{}",
-        Part::Full.buffer(),
-        Part::Full.duration().0 / 1_000_000_000,
-        table_of_pages(&results),
+",
         Part::Growing.buffer(),
-        Part::Full.buffer(),
         Part::Growing.duration().0 / 1_000_000_000,
-        table_of_calls(rows),
     );
     let mut checks = checks_of_pages(&results);
     checks.extend(checks_of_calls(&results));
-    let balanced = rows.iter().map(|(_, runs)| runs.iter().all(|run| run.balanced));
+    let balanced = rows.iter().map(|row| row.runs.iter().all(|run| run.balanced));
     checks.push(Check::accounted_for("rows", balanced));
-    let pictures = vec![Picture { file: "sqf-adsl.svg".to_owned(), svg: chart(&results) }];
-    Report { text, pictures, checks }
+    Report::new(pages)
+        .table("pages", &table_of_pages(&results))
+        .with_text(&scores)
+        .table("calls", &table_of_calls(rows))
+        .picture("sqf-adsl", vec![chart(&results)])
+        .checks(checks)
 }
 
-fn table_of_pages(results: &Results<'_>) -> String {
+fn table_of_pages(results: &Results<'_>) -> TextTable<11> {
     let mut table = TextTable::new([
-        Column::Left("uploads"),
-        Column::Right(""),
+        Column::Left("windows"),
+        Column::Right("uploads"),
         Column::Left("queue"),
         Column::Right(PAGES[0].name),
         Column::Right(PAGES[1].name),
         Column::Right(PAGES[2].name),
         Column::Right(PAGES[3].name),
-        Column::Right("gain"),
-        Column::Right("0.5 MB"),
-        Column::Right("1 MB"),
-        Column::Right("2 MB"),
+        Column::Right("÷ 30 kB"),
+        Column::Right("÷ 0.5 MB"),
+        Column::Right("÷ 1 MB"),
+        Column::Right("÷ 2 MB"),
     ]);
     for row in results.0.iter().filter(|row| shows_pages(row)) {
-        let Cell { part, uploads, queueing } = row.0;
+        let Cell { part, uploads, queueing } = row.cell;
         let times: [String; PAGES.len()] = core::array::from_fn(|page| {
             time(row, page).map_or_else(String::new, |Estimate { mean, margin }| {
                 let margin = margin.map_or_else(String::new, |by| format!(" ±{}", fixed(by, 2)));
@@ -165,13 +172,13 @@ fn table_of_pages(results: &Results<'_>) -> String {
         let ([a, b, c, d], [e, f, g, h]) = (&times, &gains);
         table.row([&kind(part), &uploads, &name(queueing), a, b, c, d, e, f, g, h]);
     }
-    table.to_string()
+    table
 }
 
-fn table_of_calls(rows: &[Row]) -> String {
+fn table_of_calls(rows: &[Row]) -> TextTable<8> {
     let mut table = TextTable::new([
-        Column::Left("uploads"),
-        Column::Right(""),
+        Column::Left("part"),
+        Column::Right("uploads"),
         Column::Left("queue"),
         Column::Right("calls"),
         Column::Right("MOS: least"),
@@ -179,14 +186,14 @@ fn table_of_calls(rows: &[Row]) -> String {
         Column::Right("most"),
         Column::Right("in default, %"),
     ]);
-    for row in rows.iter().filter(|(cell, _)| cell.part != Part::OnePacket) {
+    for row in rows.iter().filter(|row| row.part != Part::OnePacket) {
         let scores = sorted(calls(row).map(|call| call.mos));
         let [least, most] = span(scores.iter().copied());
         let in_default: Vec<f64> = calls(row).map(|call| call.in_default).collect();
         table.row([
-            &kind(row.0.part),
-            &row.0.uploads,
-            &name(row.0.queueing),
+            &kind(row.part),
+            &row.uploads,
+            &name(row.queueing),
             &scores.len(),
             &fixed(least, 2),
             &fixed(median(&scores), 2),
@@ -194,10 +201,10 @@ fn table_of_calls(rows: &[Row]) -> String {
             &percent(mean(&in_default).unwrap_or_default(), 1),
         ]);
     }
-    table.to_string()
+    table
 }
 
-fn chart(results: &Results<'_>) -> String {
+fn chart(results: &Results<'_>) -> Chart {
     let chart = Chart::new("Calls while uploads start one after the other")
         .subtitle(&format!("a dot for each call; {GROWING} uploads in the end, 1 Mbit/s up"))
         .x("start of the call (s)")
@@ -205,12 +212,12 @@ fn chart(results: &Results<'_>) -> String {
     let rows = [DRR, Queueing::Sqf(MANY), SQF].map(|of| results.row(Part::Growing, GROWING, of));
     let chart = rows.into_iter().fold(chart, |chart, row| {
         let points = calls(row).map(|call| (call.start, call.mos));
-        chart.series(&name(row.0.queueing), Mark::Dots, points)
+        chart.series(&name(row.queueing), Mark::Dots, points)
     });
     let full = f64::from(VIRTUAL_QUEUES) / f64::from(GROWING);
     let at = full * Part::Growing.duration().0 as f64 / 1e9;
     let step = [(at, 1.0), (at, 4.4)];
-    chart.series(&format!("{VIRTUAL_QUEUES} uploads"), Mark::Line, step).to_svg()
+    chart.series(&format!("{VIRTUAL_QUEUES} uploads"), Mark::Line, step)
 }
 
 fn checks_of_pages(results: &Results<'_>) -> Vec<Check> {
@@ -292,11 +299,12 @@ fn checks_of_calls(results: &Results<'_>) -> Vec<Check> {
         (Part::Full, 200, DRR),
     ]
     .map(|(part, uploads, queueing)| median(&results.scores(part, uploads, queueing)));
-    let few_drr = extremes(Part::Constant, &[8], DRR);
-    let many_drr = extremes(Part::Constant, &[20, 40, 60, 120, 140, 200], DRR);
-    let few_sqf = extremes(Part::Constant, &[8, 20, 40, 60, 120], SQF);
+    let few_drr = extremes(Part::Full, &[8], DRR);
+    let many_drr = extremes(Part::Full, &[20, 40, 60, 200], DRR);
+    let few_sqf = extremes(Part::Constant, &[60, 120], SQF);
     let full_sqf = [140, 200].map(|n| median(&results.scores(Part::Constant, n, SQF)));
     let short = extremes(Part::Full, &[8, 20, 40, 60, 200], SQF);
+    let smart = extremes(Part::Full, &[8, 20, 40, 60, 200], Queueing::Smart);
     let range = |[least, most]: [f64; 2]| format!("{} to {}", fixed(least, 2), fixed(most, 2));
     vec![
         Check {
@@ -323,6 +331,11 @@ fn checks_of_calls(results: &Results<'_>) -> Vec<Check> {
             claim: "with a buffer of fewer packets than virtual queues no call is in the default queue: excellent up to 200 uploads".to_owned(),
             measured: range(short),
             holds: short[0] >= GOOD,
+        },
+        Check {
+            claim: "smart_queue, which isolates hosts: every call is excellent up to 200 uploads of another host".to_owned(),
+            measured: range(smart),
+            holds: smart[0] >= GOOD,
         },
         Check {
             claim: "behind FIFO and DRR the median call is bad with 60 uploads and more (at most 3.0)".to_owned(),

@@ -144,9 +144,9 @@ pub struct PageKind {
 /// Pages that the browser loads in turn: a small one of 5 parts, and big ones of 50, 80 and 120.
 pub const PAGES: [PageKind; 4] = [
     PageKind { name: "30 kB, s", document: 10_000, objects: 4, object: 5_000 },
-    PageKind { name: "0.5 MB", document: 59_000, objects: 49, object: 9_000 },
-    PageKind { name: "1 MB", document: 52_000, objects: 79, object: 12_000 },
-    PageKind { name: "2 MB", document: 96_000, objects: 119, object: 16_000 },
+    PageKind { name: "0.5 MB, s", document: 59_000, objects: 49, object: 9_000 },
+    PageKind { name: "1 MB, s", document: 52_000, objects: 79, object: 12_000 },
+    PageKind { name: "2 MB, s", document: 96_000, objects: 119, object: 16_000 },
 ];
 
 const PAUSE: Nanos = Nanos::from_secs(1);
