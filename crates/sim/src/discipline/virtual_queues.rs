@@ -270,8 +270,8 @@ mod tests {
         fn send(&mut self, packets: usize) -> Vec<u32> {
             let Self { queue, dropped } = self;
             let sink = &mut |packet: Packet, _| dropped.push(packet.handle);
-            let mut sent = || queue.dequeue(Nanos(0), sink).map(|packet| packet.handle);
-            let sent = core::iter::from_fn(|| sent()).take(packets).collect();
+            let sent = || queue.dequeue(Nanos(0), sink).map(|packet| packet.handle);
+            let sent = core::iter::from_fn(sent).take(packets).collect();
             assert_eq!(queue.recount(), Ok(()));
             sent
         }

@@ -1,6 +1,6 @@
 //! A home gateway with a saturated uplink, compared for several queues.
 //!
-//! The experiment of SQF §3 (`docs/disciplines/sqf.md` names the sources): uploads fill the uplink
+//! The setting of SQF §3 (`docs/disciplines/sqf.md` names the sources): uploads fill the uplink
 //! beside a browser, two calls and a video. Everything else (hosts, traffic, seeds, downlink) is
 //! equal for every queue under test.
 //!
@@ -18,6 +18,10 @@
 //! our choices within what SQF-VBR calls typical. The video requires more than an equal share of
 //! the uplink (1 Mbit/s over eleven flows), so a fair queue drops part of it. SQF serves the video
 //! as long as its queue is shorter than those of the uploads.
+//!
+//! SQF §3 says that DRR is like FIFO for big pages, and that calls behind DRR are always bad when
+//! the uplink is heavily saturated. With these eight uploads neither is so. The example says
+//! nothing about many uploads: [`crate::experiments::sqf_adsl`] does.
 //!
 //! # Limits of SQF
 //!
