@@ -9,6 +9,7 @@ mod flow_lists;
 mod isolated;
 mod managed;
 mod users;
+mod virtual_queues;
 mod weighted;
 
 use core::fmt;
@@ -28,6 +29,7 @@ pub use flow_lists::FlowLists;
 pub use isolated::{Drops, isolated, isolated_smart, isolated_with};
 pub use managed::{fair_queues, one_queue};
 pub use users::{PerUser, UserFlows, users_sqf_with_codel};
+pub use virtual_queues::{Placement, VirtualQueues};
 pub use weighted::{Weighted, WeightedFlow};
 
 /// A queueing discipline.
@@ -85,6 +87,12 @@ pub trait Bottleneck: Scheduler {
 
     /// Returns the backlog of this tin; `None` if there are no tins or flows are numbered.
     fn tin_backlog(&self, _tin: u8) -> Option<Backlog> {
+        None
+    }
+
+    /// Returns how many packets of a flow were in a queue of its own and in the default queue;
+    /// `None` if there is no default queue.
+    fn placement(&self, _key: &FlowKey) -> Option<Placement> {
         None
     }
 

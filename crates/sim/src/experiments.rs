@@ -26,6 +26,7 @@ pub mod output;
 pub mod qfq_fig7;
 pub mod run_file;
 pub mod sparse;
+pub mod sqf_adsl;
 pub mod sqf_vbr;
 pub mod users_sqf;
 
@@ -51,6 +52,7 @@ pub const ALL: &[Experiment] = &[
     cake_fig6::EXPERIMENT,
     narrow_uplink::EXPERIMENT,
     users_sqf::EXPERIMENT,
+    sqf_adsl::EXPERIMENT,
     sqf_vbr::EXPERIMENT,
     sparse::EXPERIMENT,
     attacks::EXPERIMENT,

@@ -97,7 +97,7 @@ impl PerUser {
 
 impl UserFlows {
     /// Creates queues for flows 0, 1, … below `flows`, with this packet capacity.
-    fn queues(
+    pub(super) fn queues(
         self,
         flows: u32,
         max_len: u32,

@@ -1,6 +1,6 @@
 //! A home gateway with a saturated uplink, compared for several queues.
 //!
-//! The experiment of SQF §3 (`docs/disciplines/sqf.md` names the sources): uploads fill the uplink
+//! The setting of SQF §3 (`docs/disciplines/sqf.md` names the sources): uploads fill the uplink
 //! beside a browser, two calls and a video. Everything else (hosts, traffic, seeds, downlink) is
 //! equal for every queue under test.
 //!
@@ -18,6 +18,10 @@
 //! our choices within what SQF-VBR calls typical. The video requires more than an equal share of
 //! the uplink (1 Mbit/s over eleven flows), so a fair queue drops part of it. SQF serves the video
 //! as long as its queue is shorter than those of the uploads.
+//!
+//! SQF §3 says that DRR is like FIFO for big pages, and that calls behind DRR are always bad when
+//! the uplink is heavily saturated. With these eight uploads neither is so. The example says
+//! nothing about many uploads: [`crate::experiments::sqf_adsl`] does.
 //!
 //! # Limits of SQF
 //!
@@ -50,22 +54,22 @@
 
 mod options;
 mod report;
+pub(super) mod site;
 
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::SocketAddrV4;
 
 use freeboard::sched_core::{Counters, Imbalance, Limits, Nanos};
 use freeboard::shaper::{Overhead, Rate, Shaper};
 
-use crate::app::{Browser, BulkReceiver, BulkSender, Load, Media, Packetised, Page, WebServer};
+use crate::app::{Media, Packetised, Page};
 use crate::discipline::Discipline;
-use crate::host::{Buffers, Host};
-use crate::link::{Books, Link};
+use crate::link::Books;
 use crate::measure::delay::Delays;
 use crate::measure::emodel::{Call, Codec, JitterBuffer};
 use crate::measure::goodput::{Goodput, Loss};
-use crate::network::{Application, Network, NodeId, Side};
+use crate::network::{Network, NodeId, Side};
 use crate::source::Cbr;
-use conformance::rng::Streams;
+use site::{App, Path, Site, WINDOW, address};
 
 pub use options::Options;
 pub use report::{chart, heading, table};
@@ -113,14 +117,8 @@ const LIMITS: Limits = Limits { packets: BUFFER_BYTES / 40, bytes: BUFFER_BYTES 
 const BUFFERS: u32 = LIMITS.packets + 1;
 /// Longest packet of a host.
 const MTU: u32 = 1_500;
-const UPLOADS: u8 = 8;
-const CALLS: u8 = 2;
-/// More than an upload's share of the uplink's buffer, so that the buffer is the limit and not the
-/// window.
-const UPLOAD_BUFFERS: Buffers = Buffers { send: 1 << 16, receive: 65_535 };
-const UPLOAD_PORT: u16 = 8_001;
-const WEB_PORT: u16 = 80;
-const CALL_PORT: u16 = 5_004;
+const UPLOADS: u16 = 8;
+const CALLS: u16 = 2;
 const VIDEO_PORT: u16 = 5_006;
 const VIDEO_PAYLOAD: u32 = 1_000;
 /// 1,040 bytes with IP, UDP and RTP headers: 400 kbit/s.
@@ -257,27 +255,6 @@ pub trait Observer {
 /// Observes nothing.
 impl Observer for () {}
 
-/// Applications of this scenario.
-enum App {
-    Upload(BulkSender),
-    Storage(BulkReceiver),
-    Media(Media),
-    Browser(Browser),
-    Web(WebServer),
-}
-
-impl Application for App {
-    fn act(&mut self, now: Nanos, host: &mut Host) -> Option<Nanos> {
-        match self {
-            Self::Upload(app) => app.act(now, host),
-            Self::Storage(app) => app.act(now, host),
-            Self::Media(app) => app.act(now, host),
-            Self::Browser(app) => app.act(now, host),
-            Self::Web(app) => app.act(now, host),
-        }
-    }
-}
-
 /// Runs the scenario once.
 pub fn run(setup: &Setup, discipline: Discipline, observer: &mut dyn Observer) -> Outcome {
     let mut gateway = Gateway::build(setup, discipline);
@@ -294,13 +271,6 @@ pub fn run(setup: &Setup, discipline: Discipline, observer: &mut dyn Observer) -
     gateway.outcome(setup, discipline)
 }
 
-/// A stream of packets from one end to the other.
-#[derive(Clone, Copy)]
-struct Path {
-    from: NodeId,
-    to: NodeId,
-}
-
 /// The network, and the positions of its applications.
 struct Gateway {
     network: Network<App>,
@@ -313,19 +283,32 @@ struct Gateway {
 
 impl Gateway {
     fn build(setup: &Setup, discipline: Discipline) -> Self {
-        let mut site = Site::new(setup, discipline);
+        let queue = |discipline: Discipline, rate| {
+            discipline.behind(Shaper::new(rate), setup.framing, LIMITS, MTU)
+        };
+        let (up, down) = (queue(discipline, setup.uplink), queue(Discipline::Fifo, DOWNLINK));
+        let mut site = Site::new(setup.seed, up, down, BUFFERS, DELAY);
+        let goodput = Goodput::over(Setup::WARM_UP, setup.duration);
+        let pages = PAGES.map(|kind| Page::uniform(kind.document, kind.objects, kind.object));
         Self {
-            storage: (0..UPLOADS).map(|number| site.add_upload(number)).collect(),
-            calls: (0..CALLS).map(|number| site.add_call(number)).collect(),
-            video: site.add_video(),
-            browser: site.add_browser(),
-            network: site.network,
+            storage: (0..UPLOADS)
+                .flat_map(|n| {
+                    let start = site.phase(&format!("upload {n}"), Nanos::from_secs(1));
+                    site.add_uploads(10 + n, &[start], WINDOW, goodput)
+                })
+                .collect(),
+            calls: (0..CALLS)
+                .map(|n| site.add_call(30 + n, n, Nanos::ZERO, setup.duration))
+                .collect(),
+            video: add_video(&mut site, setup.duration),
+            browser: site.add_browser(50, pages.to_vec(), Setup::WARM_UP, PAUSE),
+            network: site.finish(),
         }
     }
 
     fn outcome(&self, setup: &Setup, discipline: Discipline) -> Outcome {
         let mut pages: [PageLoads; PAGES.len()] = Default::default();
-        for load in self.loads(self.browser) {
+        for load in self.network.loads(self.browser) {
             match (load.end, pages.get_mut(load.page)) {
                 _ if load.start >= setup.duration => {}
                 (Some(end), Some(kind)) => kind.complete.record(end.since(load.start)),
@@ -336,121 +319,26 @@ impl Gateway {
         Outcome {
             discipline,
             pages,
-            calls: self.calls.iter().map(|&path| self.stream(path)).collect(),
-            video: self.stream(self.video),
-            uploads: self.storage.iter().map(|&id| self.goodput(id)).collect(),
+            calls: { self.calls.iter() }
+                .map(|&path| self.network.stream(path, Setup::WARM_UP))
+                .collect(),
+            video: self.network.stream(self.video, Setup::WARM_UP),
+            uploads: self.storage.iter().map(|&id| self.network.goodput(id)).collect(),
             uplink: self.network.uplink().books(),
             counters: self.network.uplink().queue().counters(),
             downlink: self.network.downlink().books(),
             recount: self.network.recount(),
         }
     }
-
-    fn loads(&self, id: NodeId) -> &[Load] {
-        match self.network.application(id) {
-            App::Browser(browser) => browser.loads(),
-            _ => &[],
-        }
-    }
-
-    fn goodput(&self, id: NodeId) -> u64 {
-        match self.network.application(id) {
-            App::Storage(receiver) => receiver.goodput().bits_per_second(),
-            _ => 0,
-        }
-    }
-
-    fn stream(&self, path: Path) -> MediaStream {
-        let ends = (self.network.application(path.from), self.network.application(path.to));
-        let (App::Media(from), App::Media(to)) = ends else { return MediaStream::default() };
-        MediaStream::between(from, to, Setup::WARM_UP)
-    }
 }
 
-/// A network under construction.
-struct Site<'a> {
-    setup: &'a Setup,
-    streams: Streams,
-    network: Network<App>,
-}
-
-impl<'a> Site<'a> {
-    fn new(setup: &'a Setup, discipline: Discipline) -> Self {
-        let streams = Streams::new(setup.seed);
-        let mut keys = streams.stream("flow-hash");
-        let mut key = || (u128::from(keys.bits()) << 64 | u128::from(keys.bits())).to_le_bytes();
-        let mut link = |discipline: Discipline, rate| {
-            let line = Shaper::new(rate);
-            let queue = discipline.behind(line, setup.framing, LIMITS, MTU);
-            Link::new(queue, BUFFERS, key(), DELAY)
-        };
-        let (up, down) = (link(discipline, setup.uplink), link(Discipline::Fifo, DOWNLINK));
-        Self { setup, streams, network: Network::new(up, down) }
-    }
-
-    fn add(&mut self, side: Side, host: u8, app: App) -> NodeId {
-        let address = address(side, host);
-        let seed = self.streams.stream(&format!("host {address}")).bits();
-        self.network.add(side, Host::new(address, seed), app)
-    }
-
-    /// Returns a random time within the first `span`, from the random stream with this name.
-    fn phase(&self, name: &str, span: Nanos) -> Nanos {
-        Nanos(self.streams.stream(name).below(span.0))
-    }
-
-    /// Adds an upload and returns its receiver.
-    fn add_upload(&mut self, number: u8) -> NodeId {
-        let host = 10 + number;
-        let to = SocketAddrV4::new(address(Side::Internet, host), UPLOAD_PORT);
-        let start = self.phase(&format!("upload {number}"), Nanos::from_secs(1));
-        let sender = BulkSender::new(to, start, UPLOAD_BUFFERS);
-        self.add(Side::Home, host, App::Upload(sender));
-        let goodput = Goodput::over(Setup::WARM_UP, self.setup.duration);
-        let receiver = BulkReceiver::new(UPLOAD_PORT, UPLOAD_BUFFERS, goodput);
-        self.add(Side::Internet, host, App::Storage(receiver))
-    }
-
-    fn add_call(&mut self, number: u8) -> Path {
-        let host = 30 + number;
-        let mut phone = |side: Side, peer: Side| {
-            let name = format!("call {number} from {side:?}");
-            let source = Cbr::g711(self.phase(&name, Nanos::from_millis(20)));
-            let voice = Packetised { source, payload_type: 0, until: self.setup.duration };
-            let peer = SocketAddrV4::new(address(peer, host), CALL_PORT);
-            self.add(side, host, App::Media(Media::new(CALL_PORT, peer, Some(voice))))
-        };
-        let from = phone(Side::Home, Side::Internet);
-        Path { from, to: phone(Side::Internet, Side::Home) }
-    }
-
-    fn add_video(&mut self) -> Path {
-        let host = 40;
-        let source = Cbr::new(self.phase("video", VIDEO_PERIOD), VIDEO_PERIOD, VIDEO_PAYLOAD);
-        let picture = Packetised { source, payload_type: 96, until: self.setup.duration };
-        let end = |side| SocketAddrV4::new(address(side, host), VIDEO_PORT);
-        let camera = Media::new(VIDEO_PORT, end(Side::Internet), Some(picture));
-        let screen = Media::new(VIDEO_PORT, end(Side::Home), None);
-        let from = self.add(Side::Home, host, App::Media(camera));
-        Path { from, to: self.add(Side::Internet, host, App::Media(screen)) }
-    }
-
-    fn add_browser(&mut self) -> NodeId {
-        let host = 50;
-        let server = SocketAddrV4::new(address(Side::Internet, host), WEB_PORT);
-        self.add(Side::Internet, host, App::Web(WebServer::new(WEB_PORT)));
-        let pages = PAGES.map(|kind| Page::uniform(kind.document, kind.objects, kind.object));
-        let stream = self.streams.stream("browser");
-        let browser = Browser::new(server, pages.to_vec(), Setup::WARM_UP, PAUSE, stream);
-        self.add(Side::Home, host, App::Browser(browser))
-    }
-}
-
-/// Returns addresses of a private network (RFC 1918), and of TEST-NET-3 (RFC 5737) for the
-/// Internet.
-const fn address(side: Side, host: u8) -> Ipv4Addr {
-    match side {
-        Side::Home => Ipv4Addr::new(192, 168, 1, host),
-        Side::Internet => Ipv4Addr::new(203, 0, 113, host),
-    }
+fn add_video(site: &mut Site, until: Nanos) -> Path {
+    let host = 40;
+    let source = Cbr::new(site.phase("video", VIDEO_PERIOD), VIDEO_PERIOD, VIDEO_PAYLOAD);
+    let picture = Packetised { source, payload_type: 96, until };
+    let end = |side| SocketAddrV4::new(address(side, host), VIDEO_PORT);
+    let camera = Media::new(VIDEO_PORT, end(Side::Internet), Some(picture));
+    let screen = Media::new(VIDEO_PORT, end(Side::Home), None);
+    let from = site.add(Side::Home, host, App::Media(camera));
+    Path { from, to: site.add(Side::Internet, host, App::Media(screen)) }
 }
