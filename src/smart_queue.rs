@@ -70,8 +70,8 @@ use outlet::{Outlet, SmartAqm};
 ///   marked if they have waited longer than a short threshold ([`Rtt::l4s`]).
 /// - **Limits**: the bytes that the link carries in four round-trip times. With frames, also the
 ///   number of buffers.
-/// - **Overhead**: none is added to packet lengths. [`SmartQueueBuilder::framing`] sets it by
-///   keywords of the link, such as `"pppoe-ptm"`.
+/// - **Overhead**: none is added to packet lengths. [`SmartQueueBuilder::framing`] sets it from
+///   keywords for the type of link, such as `"pppoe-ptm"`.
 ///
 /// A queue works with frames or with descriptors, depending on its type parameter `P`:
 ///
@@ -120,9 +120,9 @@ use outlet::{Outlet, SmartAqm};
 /// and the AQM counts the wait as sojourn time. Afterwards the shaper catches up at most 10 ms of
 /// the lost time, as after a late call ([`Shaped`](shaper::Shaped)).
 ///
-/// Some devices only accept or refuse a frame that is offered to them. For these, use
-/// [`pop_if`](SmartQueue::pop_if): a refused frame stays in the queue. With an asynchronous device,
-/// call `try_send` inside `pop_if` and await outside of it:
+/// Some devices cannot report how much they accept: they accept or refuse each frame when it is
+/// offered. For these, use [`pop_if`](SmartQueue::pop_if): a refused frame stays in the queue. With
+/// an asynchronous device, call `try_send` inside `pop_if` and await outside of it:
 ///
 /// ```
 /// # use freeboard::{FrameQueue, SmartQueue};
@@ -150,14 +150,13 @@ use outlet::{Outlet, SmartAqm};
 /// ([`StaticFrames`]), or in memory that you pass ([`SmartQueueBuilder::descriptors_in`]). After
 /// construction only `snapshot` allocates. The `SmartQueue` value itself takes up to 1.6 kB.
 ///
-/// **Threads.** A queue is `Send` and `Sync` if its type parameters are, such as a
-/// [NAT](SmartQueue::with_nat) or [host rules](SmartQueue::with_host_rules). To share a queue
-/// between threads, put it behind a lock, since packets go in and out through `&mut self`. Both
-/// also hold for [`Isolated`], [`Hashed`](crate::Hashed), [`Buffers`](crate::Buffers),
-/// [`Shaped`](shaper::Shaped) and the types of `sched_core`.
+/// **Threads.** A queue is `Send` and `Sync` if all its type parameters are, including those of a
+/// [NAT](SmartQueue::with_nat) and of [host rules](SmartQueue::with_host_rules). Packets go in and
+/// out through `&mut self`, so threads that share a queue need a lock.
 ///
-/// **Cost.** With descriptors, a call costs as much as that of an [`Isolated`] queue in a
-/// [`Shaped`](shaper::Shaped). With frames, each arriving frame is also copied, parsed and hashed.
+/// **Cost.** With descriptors, `enqueue` and `dequeue` cost as much as those of a
+/// [`Shaped`](shaper::Shaped) around an [`Isolated`]. With frames, each arriving frame is also
+/// copied, parsed and hashed.
 pub struct SmartQueue<S: Storage, P = Descriptors> {
     outlet: Outlet<S>,
     packets: P,
@@ -184,7 +183,8 @@ impl Buffered for Descriptors {
     }
 }
 
-/// The storage is chosen by the builder's last call; `Slices` here is a placeholder.
+/// `Slices` is a placeholder: the method that builds the queue, such as
+/// [`frames`](SmartQueueBuilder::frames), determines its storage.
 impl SmartQueue<Slices<'static>> {
     /// Creates a builder for the upload direction: local hosts are the sources of packets.
     #[must_use]
@@ -205,8 +205,8 @@ impl<S: Storage, P> SmartQueue<S, P> {
     ///
     /// Returns `None` if nothing is queued, if the link is [stopped](Rate::STOPPED), or if the
     /// device does not accept the next packet. An arrival, a change of the rate and a call of
-    /// [`set_device`](Self::set_device) or [`add_room`](Self::add_room) may change the result. A
-    /// caller that sleeps until this time must wake up for them and call `poll_at` again.
+    /// [`set_device`](Self::set_device) or [`add_room`](Self::add_room) may change the result.
+    /// After each of these, call `poll_at` again.
     ///
     /// If the clock has stepped back by more than a second, the result is `now`. Calling `pop` or
     /// `dequeue` then resynchronizes the shaper. If that call returns no packet, the next `poll_at`
@@ -219,9 +219,9 @@ impl<S: Storage, P> SmartQueue<S, P> {
     /// Sets the rate from `now` on. It also applies to bytes sent earlier that still occupy the
     /// link ([`Shaper::set_rate`]). The AQM's target changes with the rate.
     ///
-    /// Unless the caller has set limits, a higher rate raises the limit in bytes. No rate lowers
-    /// it, so nothing is dropped. The number of buffers does not change: if the rate may rise a lot
-    /// later, reserve them with [`SmartQueueBuilder::buffers`].
+    /// Unless the caller has set limits, a higher rate raises the limit in bytes. A lower rate does
+    /// not lower the limit, so nothing is dropped. The number of buffers does not change: if the
+    /// rate may later be much higher, reserve enough buffers with [`SmartQueueBuilder::buffers`].
     ///
     /// Cost: O(tins), with divisions. If the limit in bytes rises so far that the drop policy
     /// compares hosts more coarsely ([`grain`](sched_core::LongestHostDrop::grain)), also O(hosts).
@@ -230,17 +230,16 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.follow();
     }
 
-    /// Sets the round-trip time that the AQM assumes. A longer one raises the limit in bytes, as a
+    /// Sets the round-trip time that the AQM assumes. A longer time raises the limit in bytes, as a
     /// higher rate does ([`set_rate`](Self::set_rate)).
     pub fn set_rtt(&mut self, rtt: Rtt) {
         self.outlet.rtt = rtt;
         self.follow();
     }
 
-    /// Replaces the shaper, including its rate, its catch-up and the time until which the link is
-    /// busy. For example, pass the shaper of a queue that this one replaces, or a copy of [this
-    /// queue's shaper](Self::line) with another [catch-up](Shaper::with_catch_up). Its rate changes
-    /// AQM and limits as [`set_rate`](Self::set_rate) does, at the same cost.
+    /// Replaces the shaper, including its rate, its [catch-up](Shaper::with_catch_up) (how much
+    /// lost time it makes up for) and the time until which the link is busy. The rate of
+    /// the new shaper changes AQM and limits as [`set_rate`](Self::set_rate) does, at the same cost.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -295,8 +294,8 @@ impl<S: Storage, P> SmartQueue<S, P> {
         Ok(self.within_memory(asked))
     }
 
-    /// Returns the most bytes of buffers that queued packets may occupy, if that is limited
-    /// ([`SmartQueueBuilder::memory_limit`]).
+    /// Returns the [memory limit](SmartQueueBuilder::memory_limit), if there is one: how many bytes
+    /// of buffers the queued packets may occupy.
     #[must_use]
     pub fn memory_limit(&self) -> Option<u32> {
         self.outlet.memory.map(|memory| memory.bytes)
@@ -330,8 +329,8 @@ impl<S: Storage, P> SmartQueue<S, P> {
     }
 
     /// Sets the AQM, with parameters for the current rate and round-trip time. A different AQM
-    /// starts with empty state in every queue. If `kind` is the current AQM, it keeps its state but
-    /// loses parameters set by [`set_aqm_params`](Self::set_aqm_params). Cost: O(queues).
+    /// starts with empty state in every queue. If `kind` is the current AQM, its state is kept, but
+    /// parameters set by [`set_aqm_params`](Self::set_aqm_params) are lost. Cost: O(queues).
     pub fn set_aqm(&mut self, kind: AqmKind) {
         self.follow_in_tins(kind, self.is_l4s());
     }
@@ -413,8 +412,8 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.device = device;
     }
 
-    /// Adds `bytes` to what the device accepts. Call it when the device has sent some. No effect
-    /// while the device is [`DeviceRoom::Ready`].
+    /// Adds `bytes` to what the device accepts. Call it when the device has sent that many bytes.
+    /// No effect while the device is [`DeviceRoom::Ready`].
     pub const fn add_room(&mut self, bytes: u32) {
         self.outlet.device = self.outlet.device.with_more(bytes);
     }
@@ -571,7 +570,7 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
     /// it are dropped.
     ///
     /// # Errors
-    /// [`MemoryLimitError`] if the limit is below one longest packet; then nothing has changed.
+    /// [`MemoryLimitError`] if the limit is below the longest packet; then nothing has changed.
     pub fn set_memory_limit(
         &mut self,
         limit: Option<MemoryLimit>,
@@ -605,8 +604,9 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         self.outlet.line.inner_mut().relabel(labels_of);
     }
 
-    /// Applies a changed quantum, committed rate or ceiling ([`Labelled::host_terms`]) to the host
-    /// of `labels` at once. Returns true if the host is backlogged ([`Isolated::update_host`]).
+    /// Applies the quantum, committed rate and ceiling that `labels` now returns from
+    /// [`Labelled::host_terms`] to its host at once. Returns true if the host is backlogged
+    /// ([`Isolated::update_host`]).
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
         self.outlet.line.inner_mut().update_host(now, labels)
     }
