@@ -604,9 +604,9 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         self.outlet.line.inner_mut().relabel(labels_of);
     }
 
-    /// Applies the quantum, committed rate and ceiling that `labels` now returns from
-    /// [`Labelled::host_terms`] to its host at once. Returns true if the host is backlogged
-    /// ([`Isolated::update_host`]).
+    /// Updates the host that `labels` names. Its quantum, committed rate and ceiling become what
+    /// [`Labelled::host_terms`] returns for `labels`, with immediate effect. Returns true if the
+    /// host is backlogged ([`Isolated::update_host`]).
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
         self.outlet.line.inner_mut().update_host(now, labels)
     }
