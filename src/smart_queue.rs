@@ -1,4 +1,4 @@
-//! The complete queue that most users want: host and flow isolation, AQM, shaper and buffers.
+//! The complete queue for one link direction: host and flow isolation, AQM, shaper and buffers.
 
 mod aqm;
 mod builder;
@@ -57,38 +57,41 @@ use crate::storage::{Slices, Storage};
 use memory_limit::{Buffered, Memory};
 use outlet::{Outlet, SmartAqm};
 
-/// A complete queue for one direction of a link: host and flow isolation, low delay for sparse
-/// flows, AQM, shaper, back-pressure, and buffers if wanted.
+/// A complete queue for one direction of a link: isolates hosts and flows, sends sparse flows first
+/// (those that send less than their share, such as calls), runs an AQM and shapes to a rate.
 ///
 /// Only the rate is required ([`upload`](SmartQueue::upload), [`download`](SmartQueue::download)).
 /// The defaults of [`SmartQueueBuilder`]:
 ///
-/// - **Isolation**: local hosts share the link, and the flows of a host share what their host gets:
-///   `dual-srchost` for uploads, `dual-dsthost` for downloads.
+/// - **Isolation**: the local hosts share the link, and the flows of a host divide its share. The
+///   mode is `dual-srchost` for uploads and `dual-dsthost` for downloads ([`Isolation`]).
 /// - **AQM**: COBALT ([`AqmKind`]) for a round-trip time of 100 ms ([`Rtt::INTERNET`]), with a
-///   longer target on slow links ([`Rtt::aqm`]). Packets with ECT(1) are also marked if they have
-///   waited for longer than a shallow threshold ([`Rtt::l4s`]).
-/// - **Limits**: the bytes that the rate carries in four round-trip times, and as many frames as
-///   there are buffers.
-/// - **Overhead**: none; [`SmartQueueBuilder::framing`] takes the keywords of the link, such as
-///   `"pppoe-ptm"`.
+///   longer target on slow links ([`Rtt::aqm`]). ECT(1) packets, those of L4S senders, are also
+///   marked if they have waited longer than a short threshold ([`Rtt::l4s`]).
+/// - **Limits**: the bytes that the link carries in four round-trip times. With frames, also the
+///   number of buffers.
+/// - **Overhead**: none is added to packet lengths. [`SmartQueueBuilder::framing`] sets it from
+///   keywords for the type of link, such as `"pppoe-ptm"`.
 ///
-/// A queue works with frames or with descriptors, according to the parameter `P`:
+/// A queue works with frames or with descriptors, depending on its type parameter `P`:
 ///
 /// | queue | `P` | in | out | bytes of a packet |
 /// |---|---|---|---|---|
 /// | with frames | [`Frames`] | [`push`](SmartQueue::push) | [`pop`](SmartQueue::pop) | copied into buffers of the queue |
 /// | with descriptors | [`Descriptors`] | [`enqueue`](SmartQueue::enqueue) | [`dequeue`](SmartQueue::dequeue) | stay in your own buffers |
 ///
-/// A driver can read a frame from its device straight into a buffer of the queue:
-/// [`push_with`](SmartQueue::push_with). For translated addresses see
-/// [`with_nat`](SmartQueue::with_nat); for weights, committed rates and ceilings of single hosts,
-/// [`with_host_rules`](SmartQueue::with_host_rules); for hosts with several addresses,
-/// [`with_host_identity`](SmartQueue::with_host_identity).
-///
-/// With frames, the queue reads the headers, finds flow and hosts by a keyed hash, and writes
+/// With frames, the queue parses the headers, identifies flow and hosts by a keyed hash, and writes
 /// congestion marks into IPv4 and IPv6 headers. When all buffers are in use, a packet of the host
 /// with (approximately) the longest backlog is dropped instead of the arriving one.
+///
+/// Options of a queue with frames:
+///
+/// - [`push_with`](SmartQueue::push_with): a driver reads a frame from its device directly into a
+///   buffer of the queue.
+/// - [`with_nat`](SmartQueue::with_nat): hosts behind address translation.
+/// - [`with_host_rules`](SmartQueue::with_host_rules): weights, committed rates and ceilings of
+///   single hosts.
+/// - [`with_host_identity`](SmartQueue::with_host_identity): hosts with several addresses.
 ///
 /// ```
 /// use freeboard::SmartQueue;
@@ -105,20 +108,21 @@ use outlet::{Outlet, SmartAqm};
 /// }
 /// ```
 ///
-/// **Time.** You pass in timestamps, and [`poll_at`](SmartQueue::poll_at) returns when to call
-/// next. If a timestamp is up to a second earlier than the last one, no time passes; after a larger
-/// step back, time continues from the new timestamp ([`Shaped`](shaper::Shaped)).
+/// **Time.** You pass the current time to each call. [`poll_at`](SmartQueue::poll_at) returns when
+/// to call `pop` or `dequeue` next. A timestamp up to a second earlier than the last one counts as
+/// no time passing; after a larger step back, time continues from the new timestamp
+/// ([`Shaped`](shaper::Shaped)).
 /// [`TickClock`](sched_core::TickClock) turns a 32-bit counter into a clock.
 ///
-/// **Back-pressure.** [`set_device`](SmartQueue::set_device) sets how much the device behind the
-/// queue accepts, in addition to a rate or [without one](Rate::UNLIMITED). While the device is
-/// busy, packets wait here, each flow in its own queue, and this time counts towards the sojourn
-/// time that the AQM sees. Afterwards the shaper makes up for at most 10 ms of the lost time, as
-/// after a late call ([`Shaped`](shaper::Shaped)).
+/// **Back-pressure.** With [`set_device`](SmartQueue::set_device) a driver reports how many bytes
+/// its device accepts. This limit applies in addition to the rate, or alone if the rate is
+/// [`Rate::UNLIMITED`]. While the device is busy, packets wait in this queue, each flow in its own,
+/// and the AQM counts the wait as sojourn time. Afterwards the shaper catches up at most 10 ms of
+/// the lost time, as after a late call ([`Shaped`](shaper::Shaped)).
 ///
-/// For a device that accepts or refuses each frame only when offered one, use
-/// [`pop_if`](SmartQueue::pop_if): a refused frame stays in the queue, so none is lost. With an
-/// asynchronous device, call `try_send` inside `pop_if` and await outside of it:
+/// Some devices cannot report how much they accept: they accept or refuse each frame when it is
+/// offered. For these, use [`pop_if`](SmartQueue::pop_if): a refused frame stays in the queue. With
+/// an asynchronous device, call `try_send` inside `pop_if` and await outside of it:
 ///
 /// ```
 /// # use freeboard::{FrameQueue, SmartQueue};
@@ -142,18 +146,17 @@ use outlet::{Outlet, SmartAqm};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// **Memory.** On the heap ([`SmartQueueBuilder::frames`]), in a `static` ([`StaticFrames`]), or in
-/// your own tables ([`SmartQueueBuilder::descriptors_in`]). Nothing is allocated after
-/// construction, except by `snapshot`. The `SmartQueue` value itself takes up to 1.6 kB.
+/// **Memory.** Tables and buffers are on the heap ([`SmartQueueBuilder::frames`]), in a `static`
+/// ([`StaticFrames`]), or in memory that you pass ([`SmartQueueBuilder::descriptors_in`]). After
+/// construction only `snapshot` allocates. The `SmartQueue` value itself takes up to 1.6 kB.
 ///
-/// **Threads.** A queue is `Send` and `Sync`. To share one between threads, put it behind a lock,
-/// since packets go in and out through `&mut self`. This also holds for [`Isolated`],
-/// [`Hashed`](crate::Hashed), [`Buffers`](crate::Buffers), [`Shaped`](shaper::Shaped) and the types
-/// of `sched_core`, if their type parameters, such as a [NAT](SmartQueue::with_nat),
-/// [host rules](SmartQueue::with_host_rules) or your own AQM, are `Send` and `Sync`.
+/// **Threads.** A queue is `Send` and `Sync` if all its type parameters are, including those of a
+/// [NAT](SmartQueue::with_nat) and of [host rules](SmartQueue::with_host_rules). Packets go in and
+/// out through `&mut self`, so threads that share a queue need a lock.
 ///
-/// **Cost.** With descriptors, the cost of an [`Isolated`] queue in a [`Shaped`](shaper::Shaped).
-/// With frames, also a copy, a parse and a hash per arriving frame.
+/// **Cost.** With descriptors, `enqueue` and `dequeue` cost as much as those of a
+/// [`Shaped`](shaper::Shaped) around an [`Isolated`]. With frames, each arriving frame is also
+/// copied, parsed and hashed.
 pub struct SmartQueue<S: Storage, P = Descriptors> {
     outlet: Outlet<S>,
     packets: P,
@@ -170,8 +173,7 @@ impl<S: Storage, P> fmt::Debug for SmartQueue<S, P> {
     }
 }
 
-/// Marker type of a [`SmartQueue`] with descriptors: the bytes of packets stay in buffers of the
-/// caller.
+/// Marker type of a [`SmartQueue`] with descriptors: packet bytes stay in the caller's buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptors;
 
@@ -181,16 +183,16 @@ impl Buffered for Descriptors {
     }
 }
 
-/// The storage is chosen by the builder's last call; `Slices` here is a placeholder.
+/// `Slices` is a placeholder: the method that builds the queue, such as
+/// [`frames`](SmartQueueBuilder::frames), determines its storage.
 impl SmartQueue<Slices<'static>> {
-    /// Creates a builder for the upload direction: the local hosts are the sources of packets.
+    /// Creates a builder for the upload direction: local hosts are the sources of packets.
     #[must_use]
     pub const fn upload(rate: Rate) -> SmartQueueBuilder {
         SmartQueueBuilder::new(rate, Isolation::DualSrcHost, sched_core::Side::Source)
     }
 
-    /// Creates a builder for the download direction: the local hosts are the destinations of
-    /// packets.
+    /// Creates a builder for the download direction: local hosts are the destinations of packets.
     #[must_use]
     pub const fn download(rate: Rate) -> SmartQueueBuilder {
         SmartQueueBuilder::new(rate, Isolation::DualDstHost, sched_core::Side::Destination)
@@ -199,44 +201,45 @@ impl SmartQueue<Slices<'static>> {
 
 impl<S: Storage, P> SmartQueue<S, P> {
     /// Returns when to call `pop` or `dequeue` next: `now` if a packet may leave at `now`,
-    /// otherwise the time at which the next one may. After the clock has stepped back by more than
-    /// a second it returns `now`: `pop` or `dequeue` with this timestamp resynchronizes the shaper,
-    /// and if it returns nothing, the next `poll_at` returns when a packet may leave.
+    /// otherwise the time at which the next one may leave.
     ///
     /// Returns `None` if nothing is queued, if the link is [stopped](Rate::STOPPED), or if the
-    /// device does not accept the next packet. Call again after the next arrival, change of rate or
-    /// [device](Self::set_device); a caller that sleeps until `poll_at` must also wake up for
-    /// these.
+    /// device does not accept the next packet. An arrival, a change of the rate and a call of
+    /// [`set_device`](Self::set_device) or [`add_room`](Self::add_room) may change the result.
+    /// After each of these, call `poll_at` again.
+    ///
+    /// If the clock has stepped back by more than a second, the result is `now`. Calling `pop` or
+    /// `dequeue` then resynchronizes the shaper. If that call returns no packet, the next `poll_at`
+    /// returns when one may leave.
     #[must_use]
     pub fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         self.outlet.poll_at(now)
     }
 
-    /// Sets the rate from `now` on, also for bytes sent earlier that still occupy the link
-    /// ([`Shaper::set_rate`]). The AQM's target is adapted. Unless the caller has set limits, the
-    /// limit in bytes is raised too; it is never lowered, so nothing is dropped. The number of
-    /// buffers does not change: for a rate that will grow tenfold later, use
-    /// [`SmartQueueBuilder::buffers`].
+    /// Sets the rate from `now` on. It also applies to bytes sent earlier that still occupy the
+    /// link ([`Shaper::set_rate`]). The AQM's target changes with the rate.
     ///
-    /// Cost: O(tins), with divisions; also O(hosts) if the limit in bytes rises so far that the
-    /// drop policy compares the backlogs of hosts less precisely
-    /// ([`grain`](sched_core::LongestHostDrop::grain)).
+    /// Unless the caller has set limits, a higher rate raises the limit in bytes. A lower rate does
+    /// not lower the limit, so nothing is dropped. The number of buffers does not change: if the
+    /// rate may later be much higher, reserve enough buffers with [`SmartQueueBuilder::buffers`].
+    ///
+    /// Cost: O(tins), with divisions. If the limit in bytes rises so far that the drop policy
+    /// compares hosts more coarsely ([`grain`](sched_core::LongestHostDrop::grain)), also O(hosts).
     pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
         self.outlet.line.set_rate(now, rate);
         self.follow();
     }
 
-    /// Sets the round-trip time for the AQM; the limit in bytes is raised as for a
-    /// [rate](Self::set_rate).
+    /// Sets the round-trip time that the AQM assumes. A longer time raises the limit in bytes, as a
+    /// higher rate does ([`set_rate`](Self::set_rate)).
     pub fn set_rtt(&mut self, rtt: Rtt) {
         self.outlet.rtt = rtt;
         self.follow();
     }
 
-    /// Replaces the shaper, including its rate, its catch-up and the time until which the link is
-    /// busy. For example, pass the shaper of an older queue that this queue replaces, or a copy of
-    /// [this queue's shaper](Self::line) with another [catch-up](Shaper::with_catch_up). AQM and
-    /// limit in bytes are adapted to its rate as by [`set_rate`](Self::set_rate), at the same cost.
+    /// Replaces the shaper, including its rate, its [catch-up](Shaper::with_catch_up) (how much
+    /// lost time it makes up for) and the time until which the link is busy. The rate of
+    /// the new shaper changes AQM and limits as [`set_rate`](Self::set_rate) does, at the same cost.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -291,8 +294,8 @@ impl<S: Storage, P> SmartQueue<S, P> {
         Ok(self.within_memory(asked))
     }
 
-    /// Returns the memory limit in bytes of buffers, if there is one:
-    /// [`SmartQueueBuilder::memory_limit`].
+    /// Returns the [memory limit](SmartQueueBuilder::memory_limit), if there is one: how many bytes
+    /// of buffers the queued packets may occupy.
     #[must_use]
     pub fn memory_limit(&self) -> Option<u32> {
         self.outlet.memory.map(|memory| memory.bytes)
@@ -306,11 +309,11 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.buffer.map_or(bytes.into(), in_buffers)
     }
 
-    /// Sets the parameters of the AQM in all tins. A change of rate, shaper, tins or round-trip
-    /// time replaces them. Cost: O(queues) if `params` are of another AQM than the current one.
+    /// Sets the AQM and its parameters in all tins. A later change of rate, shaper, tins or
+    /// round-trip time replaces the parameters. Cost: O(queues) if the AQM changes.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`]; nothing has changed then.
+    /// [`ConfigError::OutOfRange`]; then nothing has changed.
     ///
     /// ```
     /// use freeboard::SmartQueue;
@@ -325,9 +328,9 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.chosen_mut().set_choice(params)
     }
 
-    /// Sets the AQM, with parameters for the current rate and round-trip time. Another AQM than the
-    /// current one starts with empty state in every queue. The same AQM keeps its state, but not
-    /// [parameters](Self::set_aqm_params) set by the caller. Cost: O(queues).
+    /// Sets the AQM, with parameters for the current rate and round-trip time. A different AQM
+    /// starts with empty state in every queue. If `kind` is the current AQM, its state is kept, but
+    /// parameters set by [`set_aqm_params`](Self::set_aqm_params) are lost. Cost: O(queues).
     pub fn set_aqm(&mut self, kind: AqmKind) {
         self.follow_in_tins(kind, self.is_l4s());
     }
@@ -338,8 +341,8 @@ impl<S: Storage, P> SmartQueue<S, P> {
         AqmKind::of(self.chosen().choice())
     }
 
-    /// Turns the shallow marking threshold for packets with ECT(1) on or off, from the next packet
-    /// on: [`SmartQueueBuilder::l4s`].
+    /// Turns the marking threshold for ECT(1) packets on or off, from the next packet on
+    /// ([`SmartQueueBuilder::l4s`]).
     pub fn set_l4s(&mut self, on: bool) {
         let (plan, rate) = (*self.tins(), self.outlet.line.line().rate());
         let (rtt, max_len) = (self.outlet.rtt, self.outlet.max_len);
@@ -350,20 +353,21 @@ impl<S: Storage, P> SmartQueue<S, P> {
         }
     }
 
-    /// Returns true if packets with ECT(1) have a shallow marking threshold.
+    /// Returns true if ECT(1) packets have a marking threshold of their own
+    /// ([`SmartQueueBuilder::l4s`]).
     #[must_use]
     pub fn is_l4s(&self) -> bool {
         self.chosen().l4s().is_some()
     }
 
-    /// Sets the filter for queued acknowledgements, from the next packet on:
-    /// [`SmartQueueBuilder::ack_filter`].
+    /// Sets the filter for TCP acknowledgements, from the next packet on
+    /// ([`SmartQueueBuilder::ack_filter`]).
     pub const fn set_ack_filter(&mut self, filter: AckFilter) {
         self.outlet.ack_filter = filter;
     }
 
-    /// Returns the filter for queued acknowledgements. [`Counters::dropped_for`] with
-    /// [`DropReason::Filtered`] returns how many packets it has dropped.
+    /// Returns the current filter for TCP acknowledgements. [`Counters::dropped_for`] with
+    /// [`DropReason::Filtered`] returns how many packets were dropped by it.
     #[must_use]
     pub const fn ack_filter(&self) -> AckFilter {
         self.outlet.ack_filter
@@ -377,9 +381,9 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.line.inner_mut().aqm_mut()
     }
 
-    /// Resets the shaper as if nothing had been sent: the next packet may leave at once, even if
-    /// the clock has stepped back by up to a second. After a longer step the shaper resynchronizes
-    /// without this call.
+    /// Resets the shaper as if nothing had been sent, so that the next packet may leave at once.
+    /// This helps, for example, after the clock has stepped back by up to a second; after a longer
+    /// step the shaper resynchronizes by itself.
     pub fn reset_line(&mut self) {
         self.outlet.line.reset_line();
     }
@@ -390,7 +394,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.line.inner_mut().set_overhead(link);
     }
 
-    /// Sets whether dropped packets are charged to the link: [`SmartQueueBuilder::ingress`].
+    /// Sets whether dropped packets are charged to the link ([`SmartQueueBuilder::ingress`]).
     pub fn set_ingress(&mut self, on: bool) {
         self.outlet.line.set_ingress(on);
     }
@@ -401,20 +405,20 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.line.is_ingress()
     }
 
-    /// Sets how much the device behind the queue accepts from now on, in addition to the rate: see
-    /// [`DeviceRoom`]. After [`DeviceRoom::Busy`] nothing leaves until the driver sets
-    /// [`DeviceRoom::Ready`] or [adds capacity](Self::add_room).
+    /// Sets how many bytes the device behind the queue accepts from now on; the rate applies too.
+    /// After [`DeviceRoom::Busy`] nothing leaves until the driver calls this method again or
+    /// [`add_room`](Self::add_room).
     pub const fn set_device(&mut self, device: DeviceRoom) {
         self.outlet.device = device;
     }
 
-    /// Adds `bytes` to what the device accepts, after it has sent some. No effect while it is
-    /// [`DeviceRoom::Ready`].
+    /// Adds `bytes` to what the device accepts. Call it when the device has sent that many bytes.
+    /// No effect while the device is [`DeviceRoom::Ready`].
     pub const fn add_room(&mut self, bytes: u32) {
         self.outlet.device = self.outlet.device.with_more(bytes);
     }
 
-    /// Returns what the device still accepts: the last setting minus the bytes sent since.
+    /// Returns what the device still accepts: its last report minus the bytes dequeued since.
     #[must_use]
     pub const fn device(&self) -> DeviceRoom {
         self.outlet.device
@@ -432,7 +436,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.line.counters()
     }
 
-    /// Returns the current limits.
+    /// Returns the current limits of the queue in packets and bytes.
     #[must_use]
     pub fn limits(&self) -> Limits {
         self.outlet.line.limits()
@@ -448,13 +452,13 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.line.overhead()
     }
 
-    /// Returns the round-trip time that the AQM is set for.
+    /// Returns the round-trip time that the AQM assumes.
     #[must_use]
     pub const fn rtt(&self) -> Rtt {
         self.outlet.rtt
     }
 
-    /// Returns the current isolation.
+    /// Returns the current isolation mode.
     #[must_use]
     pub fn isolation(&self) -> Isolation {
         self.outlet.line.inner().isolation()
@@ -467,21 +471,21 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.line.inner().backlogged_hosts()
     }
 
-    /// Returns the isolated queues.
+    /// Returns the inner queue without shaper, which isolates hosts and flows.
     #[must_use]
     pub const fn isolated(&self) -> &Isolated<S, SmartAqm<S>> {
         self.outlet.line.inner()
     }
 }
 
-/// Packets with descriptors. The method [`enqueue`](Self::enqueue) isolates hosts;
+/// Methods of a queue with descriptors. [`enqueue`](Self::enqueue) isolates hosts;
 /// [`Scheduler::enqueue`] takes only a flow label and treats each flow as a host of its own.
 impl<S: Storage> SmartQueue<S, Descriptors> {
-    /// Enqueues `packet` with these labels at time `now`. Packets dropped to make space go to
+    /// Enqueues `packet` for the flow and hosts in `labels`. Packets dropped to make space go to
     /// `drops`.
     ///
     /// # Errors
-    /// [`Rejected`], with the packet.
+    /// [`Rejected`], with the packet, if it is not accepted.
     #[inline(always)] // as `dequeue`
     pub fn enqueue(
         &mut self,
@@ -493,12 +497,13 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         self.outlet.enqueue(now, labels, packet, drops)
     }
 
-    /// Enqueues a packet and applies the [filter](Self::set_ack_filter) for acknowledgements:
-    /// `acks` reads this packet and up to [`AckFilter::REACH`] queued ones in the caller's buffers.
-    /// Filtered packets go to `drops`. Otherwise like [`enqueue`](Self::enqueue).
+    /// Enqueues a packet like [`enqueue`](Self::enqueue), and applies the
+    /// [filter](Self::set_ack_filter) for TCP acknowledgements. The filter calls `acks` to read
+    /// this packet and up to [`AckFilter::REACH`] queued ones in the caller's buffers. Packets that
+    /// it drops go to `drops`.
     ///
     /// # Errors
-    /// [`Rejected`], with the packet; nothing is filtered then.
+    /// [`Rejected`], with the packet; then nothing is filtered.
     ///
     /// ```
     /// use freeboard::flowhash::{Ack, Labels, parse};
@@ -553,19 +558,19 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         self.outlet.dequeue(now, drops)
     }
 
-    /// Sets limits; later changes of the rate no longer change them. Packets above them are
-    /// dropped.
+    /// Sets the limits of the queue. Queued packets above them are dropped. From then on, changes
+    /// of the rate do not change the limits.
     pub fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.outlet.is_by_rate = false;
         let limits = self.within_memory(limits);
         self.outlet.line.set_limits(limits, drops);
     }
 
-    /// Sets or removes the [memory limit](SmartQueueBuilder::memory_limit). Packets above it are
-    /// dropped.
+    /// Sets or removes the [memory limit](SmartQueueBuilder::memory_limit). Queued packets above
+    /// it are dropped.
     ///
     /// # Errors
-    /// [`MemoryLimitError`] if the longest packet does not fit into it; nothing has changed then.
+    /// [`MemoryLimitError`] if the limit is below the longest packet; then nothing has changed.
     pub fn set_memory_limit(
         &mut self,
         limit: Option<MemoryLimit>,
@@ -576,9 +581,9 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         Ok(())
     }
 
-    /// Changes the isolation; all packets stay queued. `labels_of` returns the labels of a queued
-    /// packet, including its tin. No effect if it is the current isolation. See
-    /// [`Isolated::rebuild`] for order, counters and cost.
+    /// Changes the isolation mode; all packets stay queued. `labels_of` returns the labels of a
+    /// queued packet, including its tin. No effect if `isolation` is the current mode. See
+    /// [`Isolated::rebuild`] for packet order, counters and cost.
     ///
     /// # Errors
     /// See [`Isolated::rebuild`].
@@ -593,14 +598,15 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         self.outlet.line.inner_mut().rebuild(isolation, None, labels_of)
     }
 
-    /// Gives all queued packets new labels, as after a change of the hash key:
-    /// [`Isolated::relabel`].
+    /// Assigns new labels to all queued packets, for example after a change of the hash key
+    /// ([`Isolated::relabel`]).
     pub fn relabel<L: Labelled>(&mut self, labels_of: impl FnMut(Packet) -> L) {
         self.outlet.line.inner_mut().relabel(labels_of);
     }
 
-    /// Applies quantum, committed rate and ceiling ([`Labelled::host_terms`]) to the host of
-    /// `labels` at once; returns true if the host is backlogged: [`Isolated::update_host`].
+    /// Updates the host that `labels` names. Its quantum, committed rate and ceiling become what
+    /// [`Labelled::host_terms`] returns for `labels`, with immediate effect. Returns true if the
+    /// host is backlogged ([`Isolated::update_host`]).
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
         self.outlet.line.inner_mut().update_host(now, labels)
     }

@@ -126,7 +126,8 @@ impl<N: Table<DrrFlow>> Drr<N> {
     ///
     /// Take a flow that empties and returns in any pattern. In any interval in which a flow that
     /// stays backlogged has `n` whole turns, this flow gets at most `n + 2` quanta and a packet
-    /// less one byte; in the long run it gets its share.
+    /// less one byte; one quantum more if drops empty a third flow, or one is removed. In the long
+    /// run it gets its share.
     #[must_use]
     pub fn sparse_first(mut self) -> Self {
         self.sparse_first = true;

@@ -362,6 +362,51 @@ fn fresh_flows_of_a_busy_host_take_no_more_than_its_share() {
     }
 }
 
+/// Goal: the first packet of a new flow of a backlogged host may wait almost as long as G1 allows,
+/// longer than that of an idle host. Method: host 0 has sent a turn in advance, emptied and returned
+/// on the new list, so the turn after that is used up, too, and passed over. A call of it arrives.
+/// Hosts 1 and 2 have three turns each before the call, and then send another in advance.
+#[test]
+fn a_call_of_a_backlogged_host_may_wait_for_four_turns_of_each_other_host() {
+    const L: u32 = 1_514;
+    let memory = IsolatedMemory::allocate(256, 16, 1, 64);
+    let config = IsolatedConfig::new(L, Limits::bytes(1_000_000));
+    let mut queue = Isolated::<Heap>::new(memory, config).unwrap();
+    let mut packets: Vec<(u32, u32)> = Vec::new();
+    let mut waited = None;
+    // Host, flow, and the length of packets that arrive; length 0 sends one of that host and flow.
+    let steps = [
+        [(1, 1, L), (1, 1, L), (1, 1, 0), (0, 1, L), (0, 1, 0)],
+        [(0, 2, L - 1), (0, 3, L), (0, 2, 0), (0, 3, 0), (1, 1, 0)],
+        [(0, 4, L), (0, 4, L), (1, 2, L - 1), (2, 2, L - 1), (0, 4, 0)],
+        [(0, 9, 100), (1, 2, 0), (1, 3, L - 1), (2, 2, 0), (2, 3, L - 1)],
+        [(1, 3, 0), (1, 4, L), (1, 4, L), (1, 4, L), (2, 3, 0)],
+        [(2, 4, L), (2, 4, L), (2, 4, L), (1, 4, 0), (2, 4, 0)],
+        [(1, 4, 0), (2, 4, 0), (1, 5, L), (2, 5, L), (1, 5, 0)],
+    ];
+    let end = [(2, 5, 0), (0, 9, 0)];
+    let drops = &mut |_: Packet, _: DropReason| unreachable!("there is room");
+    for &(host, flow, len) in steps.as_flattened().iter().chain(&end) {
+        if len > 0 {
+            let labels = Labels { flow: flow << 4 | host, src_host: host, dst_host: 0 };
+            let packet = Packet::new(packets.len() as u32, len);
+            queue.enqueue_labelled(Nanos(0), &labels, packet, drops).unwrap();
+            packets.push((host, flow));
+            if flow == 9 {
+                waited = Some(L); // on the wire
+            }
+        } else {
+            let packet = queue.dequeue(Nanos(0), drops).unwrap();
+            assert_eq!(packets[packet.handle as usize], (host, flow));
+            waited = waited.map(|waited| if flow == 9 { waited } else { waited + packet.len });
+        }
+    }
+    let (idle, backlogged) = (2 * (4 * L - 1) + L + L, 2 * (5 * L - 1) + L);
+    assert_eq!(waited, Some(backlogged - 2));
+    assert!(backlogged - 2 > idle);
+    assert_eq!(queue.recount(), Ok(()));
+}
+
 /// Goal: G4 holds however short the other packets are: an arrival costs as many of them as its
 /// length requires. Method: host 0 fills the memory with short packets; then host 1, with nothing
 /// queued, sends the longest.

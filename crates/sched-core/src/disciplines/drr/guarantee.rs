@@ -18,7 +18,9 @@ impl<N: Table<DrrFlow>> Drr<N> {
     /// - fairness `ω = F/2 + L̄/φ`.
     ///
     /// With [sparse flows first](Drr::sparse_first), flows that come and go may be a turn ahead of
-    /// flows that stay backlogged: the first term is `(1 − φ)(2Q + L̄)`, and `ω = F + L̄/φ`.
+    /// flows that stay backlogged: the first term is `(1 − φ)(2Q + L̄)`, and `ω = F + L̄/φ`. If drops
+    /// empty another flow, or one is removed, the first term is `(1 − φ)(3Q − 1)`, which is larger
+    /// if `Q > L`; the returned bounds do not include this.
     #[must_use]
     pub fn guarantee(&self, flow: FlowId) -> Option<Guarantee> {
         let quantum = self.node(flow)?.quantum();

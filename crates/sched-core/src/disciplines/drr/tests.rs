@@ -442,6 +442,7 @@ fn a_flow_is_twenty_four_bytes() {
 }
 
 mod pieces;
+mod worst_lag;
 
 /// Goal: a note belongs to its table entry, not to the flow of that entry.
 #[test]
