@@ -23,6 +23,7 @@ mod options;
 pub mod qfq_fig7;
 pub mod sparse;
 pub mod sqf_vbr;
+pub mod sqf_video;
 pub mod users_sqf;
 
 use core::fmt;
@@ -44,6 +45,9 @@ pub const ALL: &[Experiment] = &[
     narrow_uplink::EXPERIMENT,
     users_sqf::EXPERIMENT,
     sqf_vbr::EXPERIMENT,
+    sqf_video::theory::EXPERIMENT,
+    sqf_video::testbed::EXPERIMENT,
+    sqf_video::jitter::EXPERIMENT,
     sparse::EXPERIMENT,
     attacks::EXPERIMENT,
     age_based::EXPERIMENT,

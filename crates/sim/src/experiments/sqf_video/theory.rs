@@ -1,0 +1,348 @@
+//! Figs. 3 and 4 by formula, beside the queue that they estimate, and rule (3) for several streams.
+
+use freeboard::sched_core::Nanos;
+
+use super::formulas::{Arrivals, Link, first_passage};
+use super::saturated::{self, BUFFER, MEGABITS, PACKET, Run, Setup, Timing};
+use super::{Row, measure};
+use crate::experiments::{Check, Experiment, Picture, Report};
+use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
+
+/// The experiment `sim reproduce sqf-video-theory`.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "sqf-video-theory",
+    about: "SQF-VBR Figs. 3, 4 and rule (3): priority of a Poisson video, by formula and in the queue",
+    run: |seeds, progress| report(&measure(cells(), seeds, progress, saturated::run), seeds),
+};
+
+/// Numbers of flows in Figs. 3 and 4.
+const FLOWS: [u32; 3] = [5, 10, 20];
+/// Duration of the video in Fig. 3.
+const VIDEO: Nanos = Nanos::from_secs(600);
+/// Simulated first passages: flows and rates in kbit/s.
+const PASSAGES: [(u32, &[u64]); 3] = [
+    (5, &[8_500, 9_000]),
+    (10, &[7_000, 7_500, 8_000]),
+    (20, &[5_000, 5_500, 6_000, 6_500, 7_000]),
+];
+/// Simulated time of each of them.
+const PASSAGE: Nanos = Nanos::from_secs(300);
+/// Delays of rule (3).
+const LATE: Nanos = Nanos::from_millis(4);
+
+fn cells() -> Vec<Setup> {
+    let mut cells = Vec::new();
+    for present in [false, true] {
+        for (flows, rates) in PASSAGES {
+            cells.extend(rates.iter().map(|&kbit| Setup {
+                flows,
+                present,
+                streams: 1,
+                kbit,
+                timing: Timing::Poisson,
+                lasts: PASSAGE,
+                renews: true,
+            }));
+        }
+    }
+    let rule = |timing| Setup {
+        flows: 20,
+        present: true,
+        streams: 3,
+        kbit: 2_000,
+        timing,
+        lasts: VIDEO,
+        renews: false,
+    };
+    cells.extend([Timing::Late(Nanos::ZERO), Timing::Late(LATE), Timing::Poisson].map(rule));
+    cells
+}
+
+/// Returns the model of a link that this many flows share.
+fn link(flows: u32) -> Link {
+    Setup { flows, ..cells()[0] }.model()
+}
+
+/// Returns packets per second for a rate in Mbit/s.
+fn packets(mbps: f64) -> f64 {
+    mbps * 1e6 / f64::from(8 * PACKET)
+}
+
+/// Estimates of p(600 s) and of the mean time with priority in minutes.
+struct Estimates {
+    normal: (f64, f64),
+    poisson: (f64, f64),
+    /// By the first passage of the M/D/1 queue, whose time is exponential.
+    queue: (f64, f64),
+}
+
+fn estimates(flows: u32, mbps: f64) -> Estimates {
+    let (link, rate) = (link(flows), packets(mbps));
+    let seconds = VIDEO.0 as f64 / 1e9;
+    let by = |arrivals| {
+        let minutes = link.mean_time(arrivals, rate) / 60.0;
+        (link.loses_priority(arrivals, rate, seconds), minutes)
+    };
+    let passage = first_passage(libm::ceil(link.threshold()) as u32, rate, link.capacity);
+    let queue = (-libm::expm1(-seconds / passage), passage / 60.0);
+    Estimates { normal: by(Arrivals::Normal), poisson: by(Arrivals::Poisson), queue }
+}
+
+/// Formats small and large numbers with two digits.
+fn short(value: f64) -> String {
+    if (0.001..1e4).contains(&value) {
+        fixed(value, if value < 10.0 { 4 } else { 0 })
+    } else {
+        format!("{value:.1e}")
+    }
+}
+
+/// Returns the mean first passage time of all runs in seconds, and the number of passages.
+fn passages(row: &Row<Setup, Run>) -> (f64, u32) {
+    let reached = row.runs.iter().map(|run| run.reached).sum();
+    (row.runs.iter().map(|run| run.seconds).sum::<f64>() / f64::from(reached), reached)
+}
+
+fn report(rows: &[Row<Setup, Run>], seeds: u32) -> Report {
+    let passages = rows.len() / 2 - 1;
+    let (alone, rest) = rows.split_at(passages);
+    let (behind, rule) = rest.split_at(passages);
+    let text = format!(
+        "\
+SQF-VBR Figs. 3 and 4: a Poisson video on {MEGABITS} Mbit/s beside n flows that fill a buffer of {BUFFER} packets equally,
+packets of {PACKET} bytes; it has priority while fewer than {BUFFER} / (n + 1) of its packets are in the buffer
+p: probability to lose it within 10 minutes; T: mean time with it in minutes
+normal, Poisson: formula (2) with a normal and with the exact number of arrivals; M/D/1: first passage of the queue
+
+{}
+First passage in seconds: M/D/1 by formula; the queue alone, simulated; behind SQF with n flows that never let the buffer
+become empty; {} s of video, {seeds} seeds; ±: relative standard error in %
+
+{}
+Rule (3): three streams of 2 Mbit/s beside 20 flows behind SQF, {} minutes, {seeds} seeds
+reached: runs in which the streams had {BUFFER} / 21 packets in the buffer; lost: their packets, in %
+
+{}",
+        formula_table(),
+        PASSAGE.0 / 1_000_000_000,
+        passage_table(alone, behind),
+        VIDEO.0 / 60_000_000_000,
+        rule_table(rule),
+    );
+    let picture = |file: &str, svg| Picture { file: file.to_owned(), svg };
+    let pictures =
+        vec![picture("sqf-video-fig3.svg", figure_3()), picture("sqf-video-fig4.svg", figure_4())];
+    let mut checks = formula_checks();
+    checks.extend(queue_checks(alone, behind, rule));
+    checks.push(Check::accounted_for(
+        "runs",
+        rows.iter().flat_map(|row| &row.runs).map(|run| run.balanced),
+    ));
+    Report { text, pictures, checks }
+}
+
+fn formula_table() -> TextTable<8> {
+    let mut table = TextTable::new([
+        Column::Right("n"),
+        Column::Right("Mbit/s"),
+        Column::Right("p normal"),
+        Column::Right("p Poisson"),
+        Column::Right("p M/D/1"),
+        Column::Right("T normal"),
+        Column::Right("T Poisson"),
+        Column::Right("T M/D/1"),
+    ]);
+    for flows in FLOWS {
+        for mbps in [4.0, 5.0, 5.5, 6.0, 6.5, 7.0, 7.5, 8.0, 8.5, 9.0, 9.5] {
+            let Estimates { normal, poisson, queue } = estimates(flows, mbps);
+            let [p, q, r] = [normal.0, poisson.0, queue.0].map(short);
+            let [t, u, v] = [normal.1, poisson.1, queue.1].map(short);
+            table.row([&flows, &fixed(mbps, 1), &p, &q, &r, &t, &u, &v]);
+        }
+    }
+    table
+}
+
+fn passage_table(alone: &[Row<Setup, Run>], behind: &[Row<Setup, Run>]) -> TextTable<7> {
+    let mut table = TextTable::new([
+        Column::Right("n"),
+        Column::Right("Mbit/s"),
+        Column::Right("M/D/1"),
+        Column::Right("queue alone"),
+        Column::Right("±"),
+        Column::Right("behind SQF"),
+        Column::Right("±"),
+    ]);
+    let error = |reached: u32| percent(1.0 / libm::sqrt(f64::from(reached)), 0);
+    for (alone, behind) in alone.iter().zip(behind) {
+        let ((time, reached), (sqf, sqf_reached)) = (passages(alone), passages(behind));
+        table.row([
+            &alone.cell.flows,
+            &fixed(alone.cell.kbit as f64 / 1e3, 1),
+            &fixed(formula(&alone.cell), 1),
+            &fixed(time, 1),
+            &error(reached),
+            &fixed(sqf, 1),
+            &error(sqf_reached),
+        ]);
+    }
+    table
+}
+
+/// Returns the mean first passage time of the M/D/1 queue in seconds.
+fn formula(cell: &Setup) -> f64 {
+    estimates(cell.flows, cell.kbit as f64 / 1e3).queue.1 * 60.0
+}
+
+/// Returns the number of runs in which the threshold was reached, and the fraction of packets lost.
+fn rule_result(row: &Row<Setup, Run>) -> (usize, f64) {
+    let sum = |value: fn(&Run) -> u64| row.runs.iter().map(value).sum::<u64>() as f64;
+    let reached = row.runs.iter().filter(|run| run.reached > 0).count();
+    (reached, sum(|run| run.lost) / sum(|run| run.sent))
+}
+
+fn rule_table(rule: &[Row<Setup, Run>]) -> TextTable<3> {
+    let columns = [Column::Left("arrivals"), Column::Right("reached"), Column::Right("lost")];
+    let mut table = TextTable::new(columns);
+    for row in rule {
+        let (reached, lost) = rule_result(row);
+        let timing = match row.cell.timing {
+            Timing::Poisson => "Poisson".to_owned(),
+            Timing::Late(late) => format!("constant rate, {} ms late", late.0 / 1_000_000),
+        };
+        table.row([&timing, &reached, &percent(lost, 2)]);
+    }
+    table
+}
+
+/// Returns the rates on the horizontal axis, in Mbit/s.
+fn axis() -> impl Iterator<Item = f64> + Clone {
+    (1..=100).map(|tenths| f64::from(tenths) / 10.0)
+}
+
+/// Draws one panel for each estimate, with a line for each number of flows.
+fn panels(title: &str, y: &str, value: impl Fn(u32, f64) -> [f64; 3]) -> Vec<Chart> {
+    let panel = |(at, estimate): (usize, &str)| {
+        let chart = Chart::new(&format!("{title}: {estimate}")).x("video, Mbit/s").y(y).height(330);
+        let line = |chart: Chart, flows: u32| {
+            let points = axis().map(|mbps| (mbps, value(flows, mbps)[at]));
+            chart.series(&format!("{flows} flows"), Mark::Line, points)
+        };
+        FLOWS.into_iter().fold(chart, line)
+    };
+    ["normal approximation", "exact Poisson", "M/D/1 queue"]
+        .iter()
+        .copied()
+        .enumerate()
+        .map(panel)
+        .collect()
+}
+
+fn figure_3() -> String {
+    let value = |flows, mbps| {
+        let Estimates { normal, poisson, queue } = estimates(flows, mbps);
+        [normal.0, poisson.0, queue.0]
+    };
+    let panels = panels("SQF-VBR Fig. 3", "p within 10 minutes", value);
+    let fair = |chart: Chart| {
+        FLOWS.into_iter().fold(chart, |chart, flows| {
+            let share = MEGABITS as f64 / f64::from(flows + 1);
+            let points = [(0.0, 0.0), (share, 1.0), (MEGABITS as f64, 1.0)];
+            chart.series(&format!("FQ, {flows} flows"), Mark::Step, points)
+        })
+    };
+    Chart::stacked(&panels.into_iter().map(fair).collect::<Vec<_>>())
+}
+
+fn figure_4() -> String {
+    let value = |flows, mbps| {
+        let Estimates { normal, poisson, queue } = estimates(flows, mbps);
+        // Beyond a thousand years the figure ends.
+        [normal.1, poisson.1, queue.1].map(|minutes| if minutes < 1e9 { minutes } else { f64::NAN })
+    };
+    let panels = panels("SQF-VBR Fig. 4", "minutes with priority", value);
+    Chart::stacked(&panels.into_iter().map(Chart::log_y).collect::<Vec<_>>())
+}
+
+fn formula_checks() -> Vec<Check> {
+    let at_6 = estimates(20, 6.0);
+    let anchors = |(p, minutes): (f64, f64)| p < 0.01 && minutes > 180.0;
+    let told =
+        |(p, minutes): (f64, f64)| format!("p = {}, T = {} minutes", short(p), short(minutes));
+    let shares = FLOWS.map(|flows| fixed(1e3 * MEGABITS as f64 / f64::from(flows + 1), 0));
+    let is_worse = axis().filter(|mbps| (3.0..9.5).contains(mbps)).all(|mbps| {
+        let Estimates { normal, poisson, queue } = estimates(20, mbps);
+        queue.1 < poisson.1.min(normal.1)
+    });
+    vec![
+        Check {
+            claim: "20 flows, 6 Mbit/s: p is close to 0 (below 1 %) and T above 180 minutes, with the normal approximation".to_owned(),
+            measured: told(at_6.normal),
+            holds: anchors(at_6.normal),
+        },
+        Check::differs(
+            "the same with the exact Poisson distribution",
+            "its tail is heavier; the paper's curves fit the normal approximation only",
+            told(at_6.poisson),
+            anchors(at_6.poisson),
+        ),
+        Check::differs(
+            "20 flows, 6 Mbit/s: the queue keeps its priority for as long",
+            "(2) cuts time into independent parts, but a queue can reach the threshold in any of all overlapping spans",
+            told(at_6.queue),
+            anchors(at_6.queue),
+        ),
+        Check {
+            claim: "20 flows, 3 to 9.5 Mbit/s: the queue loses its priority sooner than both estimates say".to_owned(),
+            measured: "in minutes, see the table".to_owned(),
+            holds: is_worse,
+        },
+        Check {
+            claim: "with FQ the video cannot exceed 480 kbit/s beside 20 flows".to_owned(),
+            measured: format!("{} kbit/s beside 5, 10 and 20", shares.join(", ")),
+            holds: shares[2] == "476",
+        },
+    ]
+}
+
+fn queue_checks(
+    alone: &[Row<Setup, Run>],
+    behind: &[Row<Setup, Run>],
+    rule: &[Row<Setup, Run>],
+) -> Vec<Check> {
+    // Differences from the formula in standard errors; an exponential time has a relative one of 1.
+    let off = |row: &Row<Setup, Run>| {
+        let (time, reached) = passages(row);
+        (time / formula(&row.cell) - 1.0).abs() * libm::sqrt(f64::from(reached))
+    };
+    let off = alone.iter().map(off).fold(0.0, f64::max);
+    let ratio = |row: &Row<Setup, Run>| passages(row).0 / formula(&row.cell);
+    let ratios: Vec<f64> = behind.iter().map(ratio).collect();
+    let [least, most] =
+        [f64::min, f64::max].map(|of| ratios.iter().copied().reduce(of).unwrap_or(0.0));
+    let results: Vec<_> = rule.iter().map(rule_result).collect();
+    let [(_, constant), (_, late), (reached, lost)] = results[..] else { return Vec::new() };
+    vec![
+        Check {
+            claim: "the simulated queue alone has the first passage time of M/D/1, to 3.5 standard errors".to_owned(),
+            measured: format!("at most {} standard errors off", fixed(off, 1)),
+            holds: off <= 3.5,
+        },
+        Check {
+            claim: "behind SQF with flows that fill the buffer the video loses its priority no later".to_owned(),
+            measured: format!("after {} to {} of the time", fixed(least, 2), fixed(most, 2)),
+            holds: most < 1.1,
+        },
+        Check {
+            claim: "rule (3): three streams of 2 Mbit/s at constant rate, exact or with 4 ms of Gaussian delay, lose below 0.1 % beside 20 flows".to_owned(),
+            measured: format!("{} and {} %", percent(constant, 2), percent(late, 2)),
+            holds: constant.max(late) < 0.001,
+        },
+        Check::differs(
+            "rule (3): three Poisson streams of 2 Mbit/s have priority beside 20 flows for ten minutes",
+            "together they are the queue of 6 Mbit/s above, which keeps it for 18 s in the mean; once lost, it does not come back",
+            format!("{reached} runs reached the threshold, {} % lost", percent(lost, 1)),
+            reached == 0,
+        ),
+    ]
+}
