@@ -47,6 +47,7 @@ pub const ALL: &[Experiment] = &[
     sqf_vbr::EXPERIMENT,
     sqf_video::theory::EXPERIMENT,
     sqf_video::testbed::EXPERIMENT,
+    sqf_video::peak::EXPERIMENT,
     sqf_video::jitter::EXPERIMENT,
     sparse::EXPERIMENT,
     attacks::EXPERIMENT,

@@ -127,7 +127,9 @@ mod tests {
         ];
         assert_eq!(cake, expected);
         let video = names("sqf-video");
-        assert_eq!(video, ["sqf-video-theory", "sqf-video-testbed", "sqf-video-jitter"]);
+        let expected =
+            ["sqf-video-theory", "sqf-video-testbed", "sqf-video-peak", "sqf-video-jitter"];
+        assert_eq!(video, expected);
         for (paper, _) in PAPERS {
             assert!(
                 Options::list().lines().any(|line| line.split_whitespace().next() == Some(paper))

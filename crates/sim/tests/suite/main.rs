@@ -20,5 +20,6 @@ mod qfq_fig7;
 mod replay;
 mod small_windows;
 mod sparse;
+mod sqf_video;
 mod tcp_speed;
 mod users_sqf;

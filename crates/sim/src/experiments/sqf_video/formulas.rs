@@ -26,6 +26,18 @@ pub enum Arrivals {
     Normal,
 }
 
+/// Estimates of the probability to lose priority within a time, and of the mean time with priority
+/// in minutes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimates {
+    /// By (2) with the normal distribution.
+    pub normal: (f64, f64),
+    /// By (2) with the Poisson distribution.
+    pub poisson: (f64, f64),
+    /// By the first passage of the M/D/1 queue, whose time is exponential.
+    pub queue: (f64, f64),
+}
+
 /// Ratio of neighbouring time spans in the search for the maximum over k, beyond the first
 /// hundred.
 const STEP: f64 = 1.01;
@@ -77,6 +89,18 @@ impl Link {
             }
         }
         total + until(hazard, from)
+    }
+
+    /// Returns all estimates for `rate` packets per second within `seconds`.
+    #[must_use]
+    pub fn estimates(&self, rate: f64, seconds: f64) -> Estimates {
+        let by = |arrivals| {
+            let minutes = self.mean_time(arrivals, rate) / 60.0;
+            (self.loses_priority(arrivals, rate, seconds), minutes)
+        };
+        let passage = first_passage(ceil(self.threshold()) as u32, rate, self.capacity);
+        let queue = (-expm1(-seconds / passage), passage / 60.0);
+        Estimates { normal: by(Arrivals::Normal), poisson: by(Arrivals::Poisson), queue }
     }
 
     /// Returns the time spans that (2) is evaluated for, up to `longest`: those in which a whole

@@ -1,7 +1,9 @@
 //! The queue that the model of §IV describes: streams beside flows that fill the buffer.
 //!
-//! Packets have one size. Each flow sends its part of 1.5 times the rate of the link without end,
-//! so that the buffer is always full. Without flows it is the M/D/1 queue.
+//! Packets have one size. Each flow sends 1.1 times the rate of the link without end: what SQF
+//! takes from the shortest queue is replaced at once, and the queues stay equal, as the model
+//! assumes. (Flows that send less do not: SQF drains some of them, and they stay as short as the
+//! stream.) Without flows it is the M/D/1 queue.
 
 use core::num::NonZeroU64;
 
@@ -157,11 +159,11 @@ fn run_once(setup: &Setup, streams: &Streams, episode: u32, left: Nanos, run: &m
             }
         };
     }
-    let part = NonZeroU64::new(MEGABITS * 1_500_000 / u64::from(flows.max(1))).expect("not zero");
+    let each = NonZeroU64::new(MEGABITS * 1_100_000).expect("not zero");
     let mut starts = streams.stream(&format!("flows of {episode}"));
     for _ in 0..flows {
-        let start = Nanos(starts.below(u64::from(PACKET) * 8_000_000_000 / part.get()));
-        paths.add_flow(Cbr::at_rate(start, part, PACKET), &[link]);
+        let start = Nanos(starts.below(u64::from(PACKET) * 8_000_000_000 / each.get()));
+        paths.add_flow(Cbr::at_rate(start, each, PACKET), &[link]);
     }
     let threshold = setup.model().threshold().ceil() as u32;
     let mut seen = Occupancy {

@@ -1,5 +1,5 @@
 //! Fig. 6 (loss), Fig. 7 (jitter) and Table I (goodput) of the test-bed, for a video of constant
-//! and one of variable rate, and the peak rate from which on SQF fails it.
+//! and one of variable rate.
 
 use freeboard::sched_core::Nanos;
 
@@ -21,17 +21,10 @@ const QUEUES: [Queueing; 4] = [Queueing::Fifo, Queueing::Fq, Queueing::Sqf, Queu
 /// Numbers of downloads in Table I.
 const DOWNLOADS: [u8; 5] = [1, 5, 10, 15, 20];
 const VIDEOS: [Video; 2] = [Video::Constant, Video::Frames];
-/// Peak rates of the payload in kbit/s, and numbers of downloads.
-const PEAKS: [u64; 12] =
-    [5_500, 6_000, 6_500, 7_000, 7_500, 8_000, 8_500, 9_000, 9_500, 10_000, 12_000, 15_000];
-const BESIDE: [u8; 4] = [1, 5, 10, 20];
 /// Other round-trip times, for FIFO.
 const ROUND_TRIPS: [Nanos; 2] = [Nanos::from_millis(1), Nanos::from_millis(10)];
 /// Duration, as in the paper.
 const MEASURED: Nanos = Nanos::from_secs(600);
-/// A stream that loses more in a run has lost its priority.
-const LOST: f64 = 0.01;
-
 fn cells() -> Vec<Setup> {
     let cell = |queue, downloads, video| Setup {
         queue,
@@ -46,9 +39,6 @@ fn cells() -> Vec<Setup> {
         for queue in QUEUES {
             cells.extend(DOWNLOADS.map(|downloads| cell(queue, downloads, video)));
         }
-    }
-    for downloads in BESIDE {
-        cells.extend(PEAKS.map(|peak| cell(Queueing::Sqf, downloads, Video::Peak(peak))));
     }
     for round_trip in ROUND_TRIPS {
         for video in VIDEOS {
@@ -99,15 +89,13 @@ impl Cell {
 struct Results<'a> {
     /// Fig. 6, Fig. 7 and Table I.
     main: &'a [Cell],
-    peaks: &'a [Cell],
     round_trips: &'a [Cell],
 }
 
 impl<'a> Results<'a> {
     fn new(rows: &'a [Cell]) -> Self {
-        let (main, rest) = rows.split_at(VIDEOS.len() * QUEUES.len() * DOWNLOADS.len());
-        let (peaks, round_trips) = rest.split_at(BESIDE.len() * PEAKS.len());
-        Self { main, peaks, round_trips }
+        let (main, round_trips) = rows.split_at(VIDEOS.len() * QUEUES.len() * DOWNLOADS.len());
+        Self { main, round_trips }
     }
 
     /// Returns the rows of one queue and video, in order of downloads.
@@ -130,9 +118,6 @@ jitter: absolute delay variation (RFC 3393) in ms, mean and 99th percentile; –
 lost: packets in %, and the most of any run; data: goodput of all downloads in Mbit/s; Jain: of their goodputs
 
 {}
-SQF: frames sent with a peak rate of payload; lost video in %, mean; below: runs of {seeds} in which more than 1 % is lost
-
-{}
 FIFO with longer round trips
 
 {}",
@@ -140,7 +125,6 @@ FIFO with longer round trips
         MEASURED.0 / 1_000_000_000,
         WARM_UP.0 / 1_000_000_000,
         main_table(results.main),
-        peak_table(results.peaks),
         round_trip_table(results.round_trips),
     );
     let picture = |file: &str, svg| Picture { file: file.to_owned(), svg };
@@ -148,7 +132,6 @@ FIFO with longer round trips
     let pictures = vec![
         picture("sqf-video-fig6.svg", panels(&results, "Fig. 6", "lost (%)", loss)),
         picture("sqf-video-fig7.svg", panels(&results, "Fig. 7", "jitter, p99 (ms)", Cell::late)),
-        picture("sqf-video-peak.svg", peak_picture(results.peaks)),
     ];
     Report { text, pictures, checks: checks::checks(&results) }
 }
@@ -184,27 +167,6 @@ fn main_table(rows: &[Cell]) -> TextTable<12> {
             &fixed(row.data(), 2),
             &fixed(row.jain(), 3),
         ]);
-    }
-    table
-}
-
-fn peak_table(rows: &[Cell]) -> TextTable<5> {
-    let mut table = TextTable::new([
-        Column::Right("peak, Mbit/s"),
-        Column::Right("n = 1"),
-        Column::Right("5"),
-        Column::Right("10"),
-        Column::Right("20"),
-    ]);
-    let curves: Vec<&[Cell]> = rows.chunks(PEAKS.len()).collect();
-    let cell = |row: &Cell| {
-        let runs = row.runs.iter().filter(|run| run.video.loss > LOST).count();
-        format!("{} ({runs})", percent(row.video(), 2))
-    };
-    for (at, &peak) in PEAKS.iter().enumerate() {
-        let cells: Vec<String> = curves.iter().map(|curve| cell(&curve[at])).collect();
-        let [a, b, c, d] = &cells[..] else { continue };
-        table.row([&fixed(peak as f64 / 1e3, 1), a, b, c, d]);
     }
     table
 }
@@ -258,16 +220,4 @@ fn panels(
 
 const fn shape(video: Video) -> &'static str {
     if matches!(video, Video::Constant) { "constant rate" } else { "frames" }
-}
-
-fn peak_picture(rows: &[Cell]) -> String {
-    let chart = Chart::new("SQF: loss of the video by its peak rate")
-        .x("peak rate of the payload (Mbit/s)")
-        .y("lost video (%)");
-    let chart = rows.chunks(PEAKS.len()).fold(chart, |chart, curve| {
-        let points = PEAKS.iter().zip(curve);
-        let points = points.map(|(&peak, row)| (peak as f64 / 1e3, 100.0 * row.video()));
-        chart.series(&format!("{} downloads", curve[0].cell.downloads), Mark::Line, points)
-    });
-    chart.to_svg()
 }

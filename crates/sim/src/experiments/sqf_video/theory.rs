@@ -2,7 +2,7 @@
 
 use freeboard::sched_core::Nanos;
 
-use super::formulas::{Arrivals, Link, first_passage};
+use super::formulas::{Estimates, Link};
 use super::saturated::{self, BUFFER, MEGABITS, PACKET, Run, Setup, Timing};
 use super::{Row, measure};
 use crate::experiments::{Check, Experiment, Picture, Report};
@@ -25,8 +25,10 @@ const PASSAGES: [(u32, &[u64]); 3] = [
     (10, &[7_000, 7_500, 8_000]),
     (20, &[5_000, 5_500, 6_000, 6_500, 7_000]),
 ];
-/// Simulated time of each of them.
-const PASSAGE: Nanos = Nanos::from_secs(300);
+/// Simulated time of each of them, for the queue alone and behind SQF.
+const PASSAGE: [Nanos; 2] = [Nanos::from_secs(300), Nanos::from_secs(60)];
+/// Duration of a run of rule (3).
+const RULE: Nanos = Nanos::from_secs(60);
 /// Delays of rule (3).
 const LATE: Nanos = Nanos::from_millis(4);
 
@@ -40,7 +42,7 @@ fn cells() -> Vec<Setup> {
                 streams: 1,
                 kbit,
                 timing: Timing::Poisson,
-                lasts: PASSAGE,
+                lasts: PASSAGE[usize::from(present)],
                 renews: true,
             }));
         }
@@ -51,7 +53,7 @@ fn cells() -> Vec<Setup> {
         streams: 3,
         kbit: 2_000,
         timing,
-        lasts: VIDEO,
+        lasts: RULE,
         renews: false,
     };
     cells.extend([Timing::Late(Nanos::ZERO), Timing::Late(LATE), Timing::Poisson].map(rule));
@@ -68,24 +70,9 @@ fn packets(mbps: f64) -> f64 {
     mbps * 1e6 / f64::from(8 * PACKET)
 }
 
-/// Estimates of p(600 s) and of the mean time with priority in minutes.
-struct Estimates {
-    normal: (f64, f64),
-    poisson: (f64, f64),
-    /// By the first passage of the M/D/1 queue, whose time is exponential.
-    queue: (f64, f64),
-}
-
+/// Estimates for this many flows and a video with this rate in Mbit/s.
 fn estimates(flows: u32, mbps: f64) -> Estimates {
-    let (link, rate) = (link(flows), packets(mbps));
-    let seconds = VIDEO.0 as f64 / 1e9;
-    let by = |arrivals| {
-        let minutes = link.mean_time(arrivals, rate) / 60.0;
-        (link.loses_priority(arrivals, rate, seconds), minutes)
-    };
-    let passage = first_passage(libm::ceil(link.threshold()) as u32, rate, link.capacity);
-    let queue = (-libm::expm1(-seconds / passage), passage / 60.0);
-    Estimates { normal: by(Arrivals::Normal), poisson: by(Arrivals::Poisson), queue }
+    link(flows).estimates(packets(mbps), VIDEO.0 as f64 / 1e9)
 }
 
 /// Formats small and large numbers with two digits.
@@ -115,18 +102,19 @@ p: probability to lose it within 10 minutes; T: mean time with it in minutes
 normal, Poisson: formula (2) with a normal and with the exact number of arrivals; M/D/1: first passage of the queue
 
 {}
-First passage in seconds: M/D/1 by formula; the queue alone, simulated; behind SQF with n flows that never let the buffer
-become empty; {} s of video, {seeds} seeds; ±: relative standard error in %
+First passage in seconds: M/D/1 by formula; the queue alone, simulated; behind SQF with n flows that keep the
+buffer full; {} and {} s of video, {seeds} seeds; ±: relative standard error in %
 
 {}
-Rule (3): three streams of 2 Mbit/s beside 20 flows behind SQF, {} minutes, {seeds} seeds
+Rule (3): three streams of 2 Mbit/s beside 20 flows behind SQF, {} s, {seeds} seeds
 reached: runs in which the streams had {BUFFER} / 21 packets in the buffer; lost: their packets, in %
 
 {}",
         formula_table(),
-        PASSAGE.0 / 1_000_000_000,
+        PASSAGE[0].0 / 1_000_000_000,
+        PASSAGE[1].0 / 1_000_000_000,
         passage_table(alone, behind),
-        VIDEO.0 / 60_000_000_000,
+        RULE.0 / 1_000_000_000,
         rule_table(rule),
     );
     let picture = |file: &str, svg| Picture { file: file.to_owned(), svg };
@@ -317,7 +305,9 @@ fn queue_checks(
     };
     let off = alone.iter().map(off).fold(0.0, f64::max);
     let ratio = |row: &Row<Setup, Run>| passages(row).0 / formula(&row.cell);
-    let ratios: Vec<f64> = behind.iter().map(ratio).collect();
+    // Others have a standard error above a quarter.
+    let frequent = behind.iter().filter(|row| passages(row).1 >= 16);
+    let ratios: Vec<f64> = frequent.map(ratio).collect();
     let [least, most] =
         [f64::min, f64::max].map(|of| ratios.iter().copied().reduce(of).unwrap_or(0.0));
     let results: Vec<_> = rule.iter().map(rule_result).collect();
@@ -329,9 +319,9 @@ fn queue_checks(
             holds: off <= 3.5,
         },
         Check {
-            claim: "behind SQF with flows that fill the buffer the video loses its priority no later".to_owned(),
+            claim: "behind SQF with flows that fill the buffer the video loses its priority no later (rows with 16 passages and more)".to_owned(),
             measured: format!("after {} to {} of the time", fixed(least, 2), fixed(most, 2)),
-            holds: most < 1.1,
+            holds: !ratios.is_empty() && most < 1.1,
         },
         Check {
             claim: "rule (3): three streams of 2 Mbit/s at constant rate, exact or with 4 ms of Gaussian delay, lose below 0.1 % beside 20 flows".to_owned(),
