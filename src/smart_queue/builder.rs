@@ -328,7 +328,7 @@ impl SmartQueueBuilder {
     /// let parser = Parser { tunnels: Tunnels::ALL, flow_labels: FlowLabels::WithoutPorts };
     /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).parser(parser);
     /// let queue = builder.frames([42; 16])?; // 16 random bytes
-    ///     
+    ///
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]

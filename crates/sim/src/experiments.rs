@@ -1,8 +1,9 @@
 //! Experiments that reproduce published results, for `sim reproduce`.
 //!
-//! Each experiment is a module with a folder: it runs its `scenario`, prints a table, draws a
-//! picture, and evaluates its checks. To add one, write its module with a constant [`Experiment`],
-//! declare the module below, and add the constant to [`ALL`].
+//! Each experiment is a [`Study`]: cells that differ in their parameters, a run of a cell with a
+//! seed, and a [`Report`] over all runs: text, tables, charts and checks. The [`harness`] does the
+//! rest. To add one, write its module with a constant [`Experiment`], declare the module below, and
+//! add the constant to [`ALL`].
 
 pub mod age_based;
 pub mod aqm_linux;
@@ -16,11 +17,14 @@ pub mod cake_fig4;
 pub mod cake_fig5;
 pub mod cake_fig6;
 pub mod codel_rfc;
+pub mod harness;
 pub mod home_gateway;
 pub mod l4s;
 pub mod narrow_uplink;
 mod options;
+pub mod output;
 pub mod qfq_fig7;
+pub mod run_file;
 pub mod sparse;
 pub mod sqf_vbr;
 pub mod sqf_video;
@@ -28,9 +32,13 @@ pub mod users_sqf;
 
 use core::fmt;
 
+use crate::plot::{Chart, TextTable};
 use crate::progress::Progress;
 
+pub use harness::{Row, Study};
 pub use options::Options;
+
+use harness::Sweep;
 
 /// All experiments, in the order in which they are listed and run.
 pub const ALL: &[Experiment] = &[
@@ -59,35 +67,90 @@ pub const ALL: &[Experiment] = &[
 ];
 
 /// A reproducible figure or table.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Experiment {
     /// Its name on the command line: the paper's key in `docs/disciplines`, and the figure.
     pub name: &'static str,
     /// Description in one line.
     pub about: &'static str,
+    /// Its runs and their evaluation.
+    pub runs: Runs,
+}
+
+impl fmt::Debug for Experiment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Experiment").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Runs of an experiment.
+#[derive(Clone, Copy)]
+pub enum Runs {
+    /// Runs that the harness spreads over cores.
+    Sweep(&'static dyn Sweep),
+    /// Runs the experiment with the seeds 1, 2, … up to the first argument.
+    Whole(fn(u32, &Progress) -> Report),
+}
+
+impl fmt::Debug for Runs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sweep(_) => "Sweep",
+            Self::Whole(_) => "Whole",
+        })
+    }
+}
+
+impl Experiment {
     /// Runs the experiment with the seeds 1, 2, … up to `seeds`, and shows the number of completed
     /// runs.
-    pub run: fn(seeds: u32, progress: &Progress) -> Report,
+    #[must_use]
+    pub fn run(&self, seeds: u32, progress: &Progress) -> Report {
+        match self.runs {
+            Runs::Sweep(sweep) => harness::report(sweep, seeds, progress),
+            Runs::Whole(run) => run(seeds, progress),
+        }
+    }
 }
 
 /// Result of an experiment. A function of the seeds: equal seeds give equal bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Description of the runs, assumptions, and tables.
-    pub text: String,
-    /// Pictures.
-    pub pictures: Vec<Picture>,
-    /// Checks.
-    pub checks: Vec<Check>,
+    text: String,
+    tables: Vec<Table>,
+    pictures: Vec<Picture>,
+    checks: Vec<Check>,
 }
 
-/// A picture with its file name.
+/// A table of a report, for programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Name among the tables of the report.
+    pub name: String,
+    /// Headings of the columns.
+    pub headings: Vec<String>,
+    /// Cells of each row, as many as headings.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// A picture with its file name: charts below one another.
+#[derive(Clone, Debug)]
 pub struct Picture {
-    /// File name without folders.
-    pub file: String,
-    /// The picture as SVG.
-    pub svg: String,
+    /// File name without folders and without ending.
+    pub name: String,
+    /// The charts, from top to bottom.
+    pub charts: Vec<Chart>,
+}
+
+impl Picture {
+    /// Draws the picture as SVG.
+    #[must_use]
+    pub fn to_svg(&self) -> String {
+        match &self.charts[..] {
+            [chart] => chart.to_svg(),
+            charts => Chart::stacked(charts),
+        }
+    }
 }
 
 /// A check of an experiment and its result.
@@ -122,6 +185,67 @@ impl Check {
 }
 
 impl Report {
+    /// Creates a report that begins with this text: what was run, and assumptions.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    /// Appends text.
+    #[must_use]
+    pub fn with_text(mut self, text: &str) -> Self {
+        self.text.push_str(text);
+        self
+    }
+
+    /// Appends a table, whose data is known by `name` among the tables of this report.
+    #[must_use]
+    pub fn table<const N: usize>(mut self, name: &str, table: &TextTable<N>) -> Self {
+        self.text.push_str(&table.to_string());
+        let headings = table.headings().map(str::to_owned).to_vec();
+        let rows = table.rows().iter().map(|row| row.to_vec()).collect();
+        self.tables.push(Table { name: name.to_owned(), headings, rows });
+        self
+    }
+
+    /// Adds a picture of one chart, or of several below one another.
+    #[must_use]
+    pub fn picture(mut self, name: &str, charts: impl Into<Vec<Chart>>) -> Self {
+        self.pictures.push(Picture { name: name.to_owned(), charts: charts.into() });
+        self
+    }
+
+    /// Adds checks.
+    #[must_use]
+    pub fn checks(mut self, checks: impl IntoIterator<Item = Check>) -> Self {
+        self.checks.extend(checks);
+        self
+    }
+
+    /// Returns the text with its tables, without the checks.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the data of the tables.
+    #[must_use]
+    pub fn tables(&self) -> &[Table] {
+        &self.tables
+    }
+
+    /// Returns the pictures.
+    #[must_use]
+    pub fn pictures(&self) -> &[Picture] {
+        &self.pictures
+    }
+
+    /// Returns the checks and their results.
+    #[must_use]
+    pub fn results(&self) -> &[Check] {
+        &self.checks
+    }
+
     /// Returns true if every check passed.
     #[must_use]
     pub fn holds(&self) -> bool {
@@ -164,7 +288,7 @@ mod tests {
             holds,
         };
         let checks = vec![check("one is less", true), check("two is less", false)];
-        let report = Report { text: "table\n".to_owned(), pictures: Vec::new(), checks };
+        let report = Report::new("table\n").checks(checks);
         assert!(!report.holds());
         let expected = "\
 table

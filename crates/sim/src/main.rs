@@ -13,11 +13,13 @@ use freeboard::QueueSettings;
 use freeboard::shaper::Rate;
 use sim::capture::{CaptureError, Reader};
 use sim::discipline::Discipline;
-use sim::experiments::Options;
+use sim::experiments::harness::{self, Shard, SweepError};
+use sim::experiments::run_file::{self, Description, RunFile, RunFileError};
+use sim::experiments::{self, Options, Report, Runs, output};
 use sim::notation::{self, Seed, within};
 use sim::plot::decimal;
 use sim::progress::Progress;
-use sim::replay::{Choice, Report, Setup, replay};
+use sim::replay::{self, Choice, Setup};
 
 /// Simulates packet queues.
 #[derive(Parser)]
@@ -31,12 +33,27 @@ struct CommandLine {
 enum Command {
     Replay(Box<Request>),
     Reproduce(Options),
+    Merge(MergeRequest),
     /// Prints a shell completion script.
     Completions {
         /// Shell to complete for.
         #[arg(value_name = "SHELL")]
         shell: Shell,
     },
+}
+
+/// Prints the reports of sweeps whose runs are in a folder.
+///
+/// The folder was written by `--runs`, as a whole or in parts (`--shard`). Output and exit code are
+/// those of the undivided command.
+#[derive(Args)]
+struct MergeRequest {
+    /// Folder of the run files.
+    #[arg(value_name = "FOLDER")]
+    folder: PathBuf,
+    /// Folder for the charts and tables, created if missing.
+    #[arg(long, value_name = "FOLDER", default_value = "target/figures")]
+    out: PathBuf,
 }
 
 /// Replays a capture through flow hash, scheduler and shaper.
@@ -146,12 +163,13 @@ fn run(line: CommandLine) -> Result<(), Failure> {
                     Err(error) => end = Some(error),
                 }
             }
-            let report = replay(&packets, request.setup())
+            let report = replay::replay(&packets, request.setup())
                 .map_err(|error| Failure::File(format!("--queue: {error}")))?;
             print(&request, &report, end).map_err(Failure::Output)
         }
         Some(Command::Reproduce(options)) if options.list => write_out(&Options::list()),
         Some(Command::Reproduce(options)) => reproduce(&options),
+        Some(Command::Merge(request)) => merge(&request),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut CommandLine::command(), "sim", &mut script);
@@ -167,33 +185,97 @@ fn write_out(text: &str) -> Result<(), Failure> {
 
 /// Runs the experiments in order. Each is printed and drawn before its result counts.
 fn reproduce(options: &Options) -> Result<(), Failure> {
-    let named =
-        |path: &Path, error: &io::Error| Failure::File(format!("{}: {error}", path.display()));
-    // Fail before anything that takes time.
-    fs::create_dir_all(&options.out).map_err(|error| named(&options.out, &error))?;
-    let mut failed = Vec::new();
-    for (index, experiment) in options.experiments().into_iter().enumerate() {
-        let progress = Progress::new(experiment.name);
-        let report = (experiment.run)(options.seeds(), &progress);
+    let mut printer = Printer::new(&options.out)?;
+    for experiment in options.experiments() {
+        let name = experiment.name;
+        let progress = Progress::new(name);
+        let seeds = options.seeds();
+        let Runs::Sweep(sweep) = experiment.runs else {
+            printer.print(name, &experiment.run(seeds, &progress))?;
+            continue;
+        };
+        let shard = options.shard.unwrap_or(Shard::WHOLE);
+        let sweep_of = Description::new(name, seeds, None);
+        let mut file = match &options.runs {
+            Some(folder) => Some(RunFile::open(folder, &shard.file_name(name), &sweep_of)?),
+            None => None,
+        };
+        let results = harness::results(sweep, seeds, shard, file.as_mut(), &progress)?;
         progress.clear();
-        let gap = if index == 0 { "" } else { "\n" };
-        write_out(&format!("{gap}{report}"))?;
-        for picture in &report.pictures {
-            let path = options.out.join(&picture.file);
-            fs::write(&path, &picture.svg).map_err(|error| named(&path, &error))?;
-            eprintln!("picture: {}", path.display());
-        }
-        if !report.holds() {
-            failed.push(experiment.name);
+        if !shard.is_part() {
+            printer.print(name, &sweep.report(seeds, &results)?)?;
         }
     }
-    if failed.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::Check(format!("checks failed: {}", failed.join(", "))))
+    printer.finish()
 }
 
-fn print(request: &Request, report: &Report, end: Option<CaptureError>) -> io::Result<()> {
+/// Prints the reports of all run files in a folder.
+fn merge(request: &MergeRequest) -> Result<(), Failure> {
+    let mut printer = Printer::new(&request.out)?;
+    for merged in run_file::merge(&request.folder)? {
+        let Description { experiment: name, seeds, .. } = &merged.sweep;
+        let Some(Runs::Sweep(sweep)) = experiments::find(name).map(|known| known.runs) else {
+            return Err(Failure::File(format!("{name}: unknown experiment")));
+        };
+        printer.print(name, &sweep.report(*seeds, &merged.results)?)?;
+    }
+    printer.finish()
+}
+
+/// Prints reports one after another and writes their files.
+struct Printer<'a> {
+    out: &'a Path,
+    printed: usize,
+    failed: Vec<String>,
+}
+
+impl<'a> Printer<'a> {
+    /// Creates the folder `out`, so that a command fails before anything that takes time.
+    fn new(out: &'a Path) -> Result<Self, Failure> {
+        fs::create_dir_all(out).map_err(|error| at(out, &error))?;
+        Ok(Self { out, printed: 0, failed: Vec::new() })
+    }
+
+    fn print(&mut self, name: &str, report: &Report) -> Result<(), Failure> {
+        let gap = if self.printed == 0 { "" } else { "\n" };
+        self.printed += 1;
+        write_out(&format!("{gap}{report}"))?;
+        for (file, contents) in output::files(name, report) {
+            let path = self.out.join(file);
+            fs::write(&path, contents).map_err(|error| at(&path, &error))?;
+            eprintln!("written: {}", path.display());
+        }
+        if !report.holds() {
+            self.failed.push(name.to_owned());
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        if self.failed.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::Check(format!("checks failed: {}", self.failed.join(", "))))
+    }
+}
+
+fn at(path: &Path, error: &io::Error) -> Failure {
+    Failure::File(format!("{}: {error}", path.display()))
+}
+
+impl From<RunFileError> for Failure {
+    fn from(error: RunFileError) -> Self {
+        Self::File(error.to_string())
+    }
+}
+
+impl From<SweepError> for Failure {
+    fn from(error: SweepError) -> Self {
+        Self::File(error.to_string())
+    }
+}
+
+fn print(request: &Request, report: &replay::Report, end: Option<CaptureError>) -> io::Result<()> {
     const MILLISECOND: core::num::NonZeroU64 = core::num::NonZeroU64::new(1_000_000).unwrap();
     let (queue, rate, limit) = (&report.queue, request.rate, report.limit);
     let offered = report.counters.offered();

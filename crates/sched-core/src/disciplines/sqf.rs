@@ -58,7 +58,7 @@ use floor::Floor;
 /// scheduler.backlogged(FlowId(0), 1_500);
 /// scheduler.backlogged(FlowId(1), 60);
 /// assert_eq!(scheduler.select(), Some(FlowId(1))); // 60 bytes before 1,500
-///     
+///
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
 #[derive(Clone)]

@@ -69,7 +69,7 @@ pub use lists::LongestFlow;
 ///     queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle, 1_500), drops)?;
 /// }
 /// assert_eq!(dropped, [0]); // of flow 0, which held more
-///     
+///
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone)]

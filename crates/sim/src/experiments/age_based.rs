@@ -25,7 +25,7 @@ use flow_level::{Outcome, Sharing};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "age-based",
     about: "flows by age: mean times under processor sharing, two levels and least attained service; TCP transfers",
-    run,
+    runs: super::Runs::Whole(run),
 };
 
 /// Number of flows in a run.
@@ -75,11 +75,10 @@ fn run(seeds: u32, progress: &Progress) -> Report {
         let runs: Vec<_> = cells.into_iter().map(of).collect();
         runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
     });
-    let mut report = report::report(&measured, seeds);
+    let report = report::report(&measured, seeds);
     let transfers = transfer_report::measure(seeds, progress);
-    report.text = format!("{}\n{}", report.text, transfer_report::text(&transfers, seeds));
-    report.checks.extend(transfer_report::checks(&transfers));
-    report
+    let report = report.with_text(&format!("\n{}", transfer_report::text(&transfers, seeds)));
+    report.checks(transfer_report::checks(&transfers))
 }
 
 fn measure(sharing: Sharing, carried: bool, load: usize, seeds: u32, progress: &Progress) -> Cell {

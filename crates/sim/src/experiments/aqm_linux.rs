@@ -23,7 +23,7 @@ use scenario::{FlowReport, Outcome, Queueing, Setup};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "aqm-linux",
     about: "model TCP behind queues with AQMs, compared with the kernel's TCP and queues",
-    run,
+    runs: super::Runs::Whole(run),
 };
 
 const MEASURED: Nanos = Nanos::from_secs(50);
@@ -198,9 +198,8 @@ struct Measured {
 fn run(seeds: u32, progress: &Progress) -> Report {
     let defaults = defaults::rows();
     progress.expect((ROWS.len() + defaults.len()) as u64 * u64::from(seeds));
-    let mut report = run_rows(ROWS, MEASURED, seeds, progress);
-    defaults::add(&mut report, &measure_all(&defaults, MEASURED, seeds, progress));
-    report
+    let report = run_rows(ROWS, MEASURED, seeds, progress);
+    defaults::add(report, &measure_all(&defaults, MEASURED, seeds, progress))
 }
 
 fn run_rows(rows: &[Row], measured: Nanos, seeds: u32, progress: &Progress) -> Report {

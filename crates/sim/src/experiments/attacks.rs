@@ -16,7 +16,7 @@ use scenario::{Attack, BYTE_NS, Candidate, Outcome, Setup, run, wait_bound};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "attacks",
     about: "a victim host under sixteen attacks, behind FIFO, DRR, DRR++, SQF and Isolated",
-    run: report,
+    runs: super::Runs::Whole(report),
 };
 
 /// Rate of the link, in Mbit/s.
@@ -79,7 +79,7 @@ fn report(seeds: u32, progress: &Progress) -> Report {
         runs.into_iter().flat_map(|run| run.join().expect("a run ends")).collect()
     });
     let text = format!("{}\n{}", heading(seeds), tables(&cells));
-    Report { text, pictures: Vec::new(), checks: checks(&cells) }
+    Report::new(text).checks(checks(&cells))
 }
 
 fn play(candidate: Candidate, attack: Attack, seeds: u32, progress: &Progress) -> Cell {

@@ -12,7 +12,7 @@ use std::thread;
 
 use freeboard::sched_core::Nanos;
 
-use super::{Check, Experiment, Picture, Report};
+use super::{Check, Experiment, Report};
 use crate::measure::estimate::mean;
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 use crate::progress::Progress;
@@ -23,7 +23,7 @@ use traces::Trace;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "autorate",
     about: "uploads over links whose rate changes, with a fixed rate and with autorate",
-    run,
+    runs: super::Runs::Whole(run),
 };
 
 const LASTS: Nanos = Nanos::from_secs(120);
@@ -89,8 +89,8 @@ fn run_for(lasts: Nanos, seeds: u32, progress: &Progress) -> Report {
         runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
     });
     let text = format!("{}\n{}", heading(lasts, seeds), table(&measured));
-    let picture = Picture { file: "autorate.svg".to_owned(), svg: picture(&measured) };
-    Report { text, pictures: vec![picture], checks: checks(&measured) }
+    let charts = picture(&measured);
+    Report::new(text).picture("autorate", charts).checks(checks(&measured))
 }
 
 fn heading(lasts: Nanos, seeds: u32) -> String {
@@ -185,7 +185,7 @@ fn checks(measured: &[Measured]) -> Vec<Check> {
     checks
 }
 
-fn picture(measured: &[Measured]) -> String {
+fn picture(measured: &[Measured]) -> Vec<Chart> {
     let seconds = |at: Nanos| at.0 as f64 / 1e9;
     let megabits = |points: &[(Nanos, u64)]| -> Vec<(f64, f64)> {
         points.iter().map(|&(at, bps)| (seconds(at), bps as f64 / 1e6)).collect()
@@ -213,7 +213,7 @@ fn picture(measured: &[Measured]) -> String {
         let chart = chart.series("best rate fixed", Mark::Line, added(best));
         charts.push(chart.series("autorate", Mark::Line, added(auto)));
     }
-    Chart::stacked(&charts)
+    charts
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Framing, Overhead, Rate, Shaper};
 
-use super::{Check, Experiment, Picture, Report};
+use super::{Check, Experiment, Report};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed};
 use crate::progress::Progress;
 use conformance::rng::Streams;
@@ -13,7 +13,7 @@ use conformance::rng::Streams;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-alg1",
     about: "CAKE Algorithm 1: precision of the shaper, 8 kbit/s to 10 Gbit/s, and no burst after idle time",
-    run,
+    runs: super::Runs::Whole(run),
 };
 
 const RATES: [u64; 8] =
@@ -103,8 +103,8 @@ with one seed; burst: bytes beyond rate × span and 1 ns, back to back and after
         table(&lines),
         vectors()
     );
-    let picture = Picture { file: "cake-alg1.svg".to_owned(), svg: picture(&lines) };
-    Report { text, pictures: vec![picture], checks: checks(&lines, after) }
+    let charts = picture(&lines);
+    Report::new(text).picture("cake-alg1", charts).checks(checks(&lines, after))
 }
 
 fn table(lines: &[Line]) -> TextTable<8> {
@@ -182,7 +182,7 @@ fn checks(lines: &[Line], after: [Nanos; 2]) -> Vec<Check> {
     ]
 }
 
-fn picture(lines: &[Line]) -> String {
+fn picture(lines: &[Line]) -> Vec<Chart> {
     let panel = |title: &str, y: &str, value: fn(&Line) -> f64| {
         let chart = Chart::new(title).x("rate (kbit/s)").y(y).log_x().height(250);
         FRAMINGS.into_iter().fold(chart, |chart, (name, _)| {
@@ -191,7 +191,7 @@ fn picture(lines: &[Line]) -> String {
             chart.series(name, Mark::Dots, points)
         })
     };
-    Chart::stacked(&[
+    Vec::from([
         panel("Error of the rate after 60 s, back to back", "ppm", |line| {
             line.steady[1].error * 1e6
         }),

@@ -9,7 +9,7 @@ use std::thread;
 
 use freeboard::flowhash::{FlowHasher, FlowKey, FlowTable, Outcome, SipHash13, TagLine, Transport};
 
-use super::{Check, Experiment, Picture, Report};
+use super::{Check, Experiment, Report};
 use crate::plot::{self, Chart, Column, Mark, fixed};
 use crate::progress::Progress;
 use conformance::rng::{Stream, Streams};
@@ -18,7 +18,7 @@ use conformance::rng::{Stream, Streams};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig1",
     about: "CAKE Fig. 1: probability that a new flow collides, by the ways of a set",
-    run,
+    runs: super::Runs::Whole(run),
 };
 
 const QUEUES: u32 = 1_024;
@@ -188,8 +188,8 @@ fn run(seeds: u32, progress: &Progress) -> Report {
     let row = |(at, flows)| Row { flows, cells: ways.each_ref().map(|cells| cells[at]) };
     let rows: Vec<Row> = loads().into_iter().enumerate().map(row).collect();
     let text = format!("{}\n{}\n{}", heading(seeds), probabilities(&rows), shared(&rows));
-    let picture = Picture { file: "cake-fig1.svg".to_owned(), svg: picture(&rows) };
-    Report { text, pictures: vec![picture], checks: checks(&rows) }
+    let charts = picture(&rows);
+    Report::new(text).picture("cake-fig1", charts).checks(checks(&rows))
 }
 
 fn heading(seeds: u32) -> String {
@@ -333,7 +333,7 @@ fn checks(rows: &[Row]) -> Vec<Check> {
     checks
 }
 
-fn picture(rows: &[Row]) -> String {
+fn picture(rows: &[Row]) -> Vec<Chart> {
     let chart = Chart::new("A new flow meets a full set")
         .subtitle("1,024 queues, SipHash-1-3; dots: measured, lines: chance; CAKE Fig. 1")
         .x("active flows")
@@ -350,7 +350,7 @@ fn picture(rows: &[Row]) -> String {
             let points = flows.map(|flows| (f64::from(flows), formula(flows, ways)));
             chart.series(&format!("chance, k = {ways}"), Mark::Line, points)
         })
-        .to_svg()
+        .into()
 }
 
 #[cfg(test)]

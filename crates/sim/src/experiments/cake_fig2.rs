@@ -5,23 +5,23 @@
 //! and a probe in each direction.
 
 use core::num::NonZeroU32;
-use std::thread;
+
+use serde::{Deserialize, Serialize};
 
 use freeboard::AqmKind;
 use freeboard::sched_core::Nanos;
 
 use super::aqm_linux::scenario::{self, Outcome, Queueing, ROUND_TRIP, Setup, WARM_UP};
-use super::{Check, Experiment, Picture, Report};
+use super::{Check, Experiment, Report, Row, Runs, Study};
 use crate::measure::delay::Delays;
 use crate::measure::estimate::mean;
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
-use crate::progress::Progress;
 
 /// The experiment `sim reproduce cake-fig2`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig2",
     about: "CAKE Fig. 2: goodput and latency of CAKE and FQ-CoDel, four uploads and four downloads",
-    run,
+    runs: Runs::Sweep(&Fig2),
 };
 
 const MEASURED: Nanos = Nanos::from_secs(60);
@@ -45,13 +45,13 @@ const QUEUES: [(&str, Queueing); 6] = [
     ("CAKE", Queueing::Smart(AqmKind::Cobalt)),
 ];
 
-/// All runs with one queue.
-struct Measured {
-    name: &'static str,
-    runs: Vec<Run>,
-}
+struct Fig2;
+
+/// A queue with its name in the table.
+type Cell = (&'static str, Queueing);
 
 /// One run.
+#[derive(Serialize, Deserialize)]
 struct Run {
     /// Goodput of all uploads and of all downloads in Mbit/s.
     goodput: [f64; 2],
@@ -78,7 +78,7 @@ impl Run {
     }
 }
 
-impl Measured {
+impl Row<Cell, Run> {
     fn goodput(&self) -> [f64; 2] {
         [0, 1].map(|way| {
             let runs: Vec<f64> = self.runs.iter().map(|run| run.goodput[way]).collect();
@@ -97,22 +97,15 @@ fn millis(delays: &Delays, per_mille: u32) -> f64 {
     delays.quantile(per_mille).map_or(f64::INFINITY, |delay| delay.0 as f64 / 1e6)
 }
 
-fn run(seeds: u32, progress: &Progress) -> Report {
-    progress.expect(QUEUES.len() as u64 * u64::from(seeds));
-    // Runs are independent of each other.
-    let measured: Vec<Measured> = thread::scope(|scope| {
-        let begin =
-            |(name, queueing)| scope.spawn(move || measure(name, queueing, seeds, progress));
-        let runs: Vec<_> = QUEUES.into_iter().map(begin).collect();
-        runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
-    });
-    let text = format!("{}\n{}", heading(seeds), table(&measured));
-    let picture = Picture { file: "cake-fig2.svg".to_owned(), svg: picture(&measured) };
-    Report { text, pictures: vec![picture], checks: checks(&measured) }
-}
+impl Study for Fig2 {
+    type Cell = Cell;
+    type Run = Run;
 
-fn measure(name: &'static str, queueing: Queueing, seeds: u32, progress: &Progress) -> Measured {
-    let one = |seed| {
+    fn cells(&self) -> Vec<Cell> {
+        QUEUES.to_vec()
+    }
+
+    fn run(&self, &(_, queueing): &Cell, seed: u64) -> Run {
         let setup = Setup {
             queueing,
             megabits: MEGABITS,
@@ -124,11 +117,15 @@ fn measure(name: &'static str, queueing: Queueing, seeds: u32, progress: &Progre
             measured: MEASURED,
             seed,
         };
-        let outcome = scenario::run(&setup);
-        progress.done();
-        Run::of(&outcome.expect("lengths and parameters are within their ranges"))
-    };
-    Measured { name, runs: (1..=u64::from(seeds)).map(one).collect() }
+        Run::of(&scenario::run(&setup).expect("lengths and parameters are within their ranges"))
+    }
+
+    fn report(&self, rows: &[Row<Cell, Run>], seeds: u32) -> Report {
+        Report::new(heading(seeds) + "\n")
+            .table("queues", &table(rows))
+            .picture("cake-fig2", charts(rows))
+            .checks(checks(rows))
+    }
 }
 
 fn heading(seeds: u32) -> String {
@@ -145,24 +142,23 @@ goodput in Mbit/s of payload; p50, p95, p99: ms that a probe of 160 bytes every 
     )
 }
 
-fn table(measured: &[Measured]) -> String {
-    let mut table = TextTable::new([
-        Column::Left("queue"),
-        Column::Right("up"),
-        Column::Right("down"),
-        Column::Right("p50"),
-        Column::Right("p95"),
-        Column::Right("p99"),
-    ]);
-    for of in measured {
-        let [up, down] = of.goodput().map(|goodput| fixed(goodput, 3));
-        let [p50, p95, p99] = of.added().map(|added| fixed(added, 2));
-        table.row([&of.name, &up, &down, &p50, &p95, &p99]);
-    }
-    table.to_string()
+fn table(rows: &[Row<Cell, Run>]) -> TextTable<6> {
+    let goodput = |row: &Row<Cell, Run>, way: usize| fixed(row.goodput()[way], 3);
+    let added = |row: &Row<Cell, Run>, quantile: usize| fixed(row.added()[quantile], 2);
+    TextTable::of(
+        rows,
+        [
+            (Column::Left("queue"), &|row| row.0.to_owned()),
+            (Column::Right("up"), &|row| goodput(row, 0)),
+            (Column::Right("down"), &|row| goodput(row, 1)),
+            (Column::Right("p50"), &|row| added(row, 0)),
+            (Column::Right("p95"), &|row| added(row, 1)),
+            (Column::Right("p99"), &|row| added(row, 2)),
+        ],
+    )
 }
 
-fn checks(measured: &[Measured]) -> Vec<Check> {
+fn checks(measured: &[Row<Cell, Run>]) -> Vec<Check> {
     let [.., fq_codel, cake] = measured else { unreachable!("there are six queues") };
     let off = [0, 1].map(|way| cake.goodput()[way] / fq_codel.goodput()[way] - 1.0);
     let medians = [cake, fq_codel].map(|of| of.added()[0]);
@@ -194,20 +190,20 @@ fn checks(measured: &[Measured]) -> Vec<Check> {
     ]
 }
 
-fn picture(measured: &[Measured]) -> String {
+fn charts(rows: &[Row<Cell, Run>]) -> Vec<Chart> {
     let panel = |title: &str, y: &str, values: fn(&Run) -> Vec<f64>| {
         let chart = Chart::new(title).y(y).height(250);
-        measured.iter().zip(1..).fold(chart, |chart, (of, place)| {
+        rows.iter().zip(1..).fold(chart, |chart, (of, place)| {
             let place = f64::from(place);
             let points = of.runs.iter().flat_map(values).map(|value| (place, value));
-            chart.series(of.name, Mark::Dots, points)
+            chart.series(of.0, Mark::Dots, points)
         })
     };
     let both = |run: &Run| run.goodput.to_vec();
     let names: Vec<String> =
-        measured.iter().zip(1..).map(|(of, place)| format!("{place} {}", of.name)).collect();
+        rows.iter().zip(1..).map(|(of, place)| format!("{place} {}", of.0)).collect();
     let names = format!("{}; dots: runs", names.join(", "));
-    Chart::stacked(&[
+    Vec::from([
         panel("Goodput, up and down", "Mbit/s", both).x(&names),
         panel("What a probe waits there and back, median", "ms", |run| vec![run.median()])
             .log_y()
@@ -218,12 +214,13 @@ fn picture(measured: &[Measured]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::progress::Progress;
 
     /// Goal: the checks of the complete run also pass for two seeds. Method: the experiment itself.
     #[test]
     #[ignore = "seconds: `cargo xtask check` runs it"]
     fn every_check_holds_of_two_seeds() {
-        let report = run(2, &Progress::hidden());
+        let report = EXPERIMENT.run(2, &Progress::hidden());
         assert!(report.holds(), "{report}");
     }
 }

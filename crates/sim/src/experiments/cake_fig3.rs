@@ -12,7 +12,7 @@ use std::thread;
 use freeboard::Isolation;
 use freeboard::sched_core::{CoDelParams, Nanos};
 
-use super::{Check, Experiment, Picture, Report};
+use super::{Check, Experiment, Report};
 use crate::measure::estimate::mean;
 use crate::measure::goodput::jain;
 use crate::plot::{self, Chart, Column, Mark, fixed, percent};
@@ -23,7 +23,7 @@ use scenario::{Drops, ENDS, FLOWS, Outcome, Setup};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig3",
     about: "CAKE Fig. 3: shares of TCP flows under every isolation mode",
-    run,
+    runs: super::Runs::Whole(run),
 };
 
 const MEASURED: Nanos = Nanos::from_secs(60);
@@ -225,8 +225,8 @@ fn run(seeds: u32, progress: &Progress) -> Report {
     let columns = columns::measure(seeds, progress);
     let text = format!("{}\n{}\n{}", heading(seeds), table(&measured), columns::table(&columns));
     let checks = [checks(&measured), columns::checks(&columns)].concat();
-    let picture = Picture { file: "cake-fig3.svg".to_owned(), svg: picture(&measured) };
-    Report { text, pictures: vec![picture], checks }
+    let charts = picture(&measured);
+    Report::new(text).picture("cake-fig3", charts).checks(checks)
 }
 
 fn measure(mode: Mode, drops: Drops, seeds: u32, progress: &Progress) -> Measured {
@@ -350,7 +350,7 @@ fn checks(measured: &[Measured]) -> Vec<Check> {
     checks
 }
 
-fn picture(measured: &[Measured]) -> String {
+fn picture(measured: &[Measured]) -> Vec<Chart> {
     let points = |shares: PerFlow| (1..).map(f64::from).zip(shares);
     let panel = |title: &str, names: &[&str]| {
         let chart = Chart::new(title).y("share").height(270);
@@ -370,7 +370,7 @@ fn picture(measured: &[Measured]) -> String {
         });
         chart.x("flow: 1 a>A, 2 a>B, 3 and 4 a>C, 5 b>C, 6 b>D")
     };
-    Chart::stacked(&[
+    Vec::from([
         panel("Flows share the line", &["none (DRR)", "flows"]),
         panel("Sources share the line", &["srchost", "dual-srchost"]),
         panel("Destinations share the line", &["dsthost", "dual-dsthost"]),

@@ -9,7 +9,7 @@ use std::thread;
 use freeboard::sched_core::Nanos;
 use freeboard::{Rtt, TinMode};
 
-use super::{Check, Experiment, Picture, Report};
+use super::{Check, Experiment, Report};
 use crate::measure::estimate::mean;
 use crate::plot::{Chart, Column, Mark, TextTable, fixed};
 use crate::progress::Progress;
@@ -19,7 +19,7 @@ use scenario::{FLOWS, MARKS, MEGABITS, Outcome, ROUND_TRIP, Setup, WARM_UP};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig4",
     about: "CAKE Fig. 4: shares of TCP flows with different code points, with and without tins",
-    run,
+    runs: super::Runs::Whole(run),
 };
 
 const MEASURED: Nanos = Nanos::from_secs(60);
@@ -111,8 +111,8 @@ fn run(seeds: u32, progress: &Progress) -> Report {
         runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
     });
     let text = format!("{}\n{}", heading(seeds), table(&measured));
-    let picture = Picture { file: "cake-fig4.svg".to_owned(), svg: picture(&measured) };
-    Report { text, pictures: vec![picture], checks: checks(&measured) }
+    let charts = picture(&measured);
+    Report::new(text).picture("cake-fig4", charts).checks(checks(&measured))
 }
 
 fn heading(seeds: u32) -> String {
@@ -195,7 +195,7 @@ fn checks(measured: &[Measured]) -> Vec<Check> {
     checks
 }
 
-fn picture(measured: &[Measured]) -> String {
+fn picture(measured: &[Measured]) -> Vec<Chart> {
     let panel = |of: &Measured| {
         let title = format!("Shares with SmartQueue, {}", of.name());
         let rule = (1..).map(f64::from).zip(of.expected);
@@ -208,5 +208,5 @@ fn picture(measured: &[Measured]) -> String {
         });
         chart.x("flow: 1 BE, 2 BK, 3 CS5, 4 EF; a dot a run")
     };
-    Chart::stacked(&measured.iter().map(panel).collect::<Vec<_>>())
+    measured.iter().map(panel).collect()
 }

@@ -10,7 +10,7 @@ use std::thread;
 use freeboard::TinMode;
 use freeboard::sched_core::Nanos;
 
-use super::{Check, Experiment, Picture, Report};
+use super::{Check, Experiment, Report};
 use crate::measure::delay::Delays;
 use crate::measure::estimate::mean;
 use crate::plot::{Chart, Column, Mark, TextTable, fixed};
@@ -21,7 +21,7 @@ use scenario::{BEGIN, MEGABITS, Outcome, Queueing, ROUND_TRIP, STEP, Setup, UPLO
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig5",
     about: "CAKE Fig. 5: latency of a flow of 2 Mbit/s with the code point EF beside 32 uploads",
-    run,
+    runs: super::Runs::Whole(run),
 };
 
 const LASTS: Nanos = Nanos::from_secs(65);
@@ -102,8 +102,8 @@ fn run(seeds: u32, progress: &Progress) -> Report {
         runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
     });
     let text = format!("{}\n{}", heading(seeds), table(&measured));
-    let picture = Picture { file: "cake-fig5.svg".to_owned(), svg: picture(&measured) };
-    Report { text, pictures: vec![picture], checks: checks(&measured) }
+    let charts = picture(&measured);
+    Report::new(text).picture("cake-fig5", charts).checks(checks(&measured))
 }
 
 fn measure(queueing: Queueing, seeds: u32, progress: &Progress) -> Measured {
@@ -232,7 +232,7 @@ fn checks(measured: &[Measured]) -> Vec<Check> {
 }
 
 /// Draws the first run of each queue: the mean of each step.
-fn picture(measured: &[Measured]) -> String {
+fn picture(measured: &[Measured]) -> Vec<Chart> {
     let chart = Chart::new("What a flow of 2 Mbit/s with EF waits beside 32 uploads")
         .subtitle(
             "10 Mbit/s, 50 ms; uploads from 5 s on; means of 100 ms in the first run; CAKE Fig. 5",
@@ -249,5 +249,5 @@ fn picture(measured: &[Measured]) -> String {
             });
             chart.series(&of.queueing.to_string(), Mark::Line, points)
         })
-        .to_svg()
+        .into()
 }

@@ -10,7 +10,7 @@ pub mod scenario;
 
 use freeboard::{AckFilter, AqmKind};
 
-use super::{Check, Experiment, Picture, Report};
+use super::{Check, Experiment, Report};
 use crate::plot::{self, Chart, Column, Mark, fixed};
 use crate::progress::Progress;
 use measured::{Measured, megabits};
@@ -20,7 +20,7 @@ use scenario::{MEASURED, Outcome, Probe, Queueing};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig6",
     about: "CAKE Fig. 6: downloads and uploads on 30/1 Mbit/s with the ACK filter",
-    run,
+    runs: super::Runs::Whole(run),
 };
 
 /// Rate of the uplink, in kbit/s.
@@ -57,8 +57,8 @@ const UPLINK: &str = "all but 0.3 ms is waited at the uplink, where a segment ta
 fn run(seeds: u32, progress: &Progress) -> Report {
     let measured = Measured::all(&QUEUES, KILOBITS_UP, seeds, progress);
     let text = format!("{}\n{}", heading(seeds), table(&measured));
-    let picture = Picture { file: "cake-fig6.svg".to_owned(), svg: picture(&measured) };
-    Report { text, pictures: vec![picture], checks: checks(&measured) }
+    let charts = picture(&measured);
+    Report::new(text).picture("cake-fig6", charts).checks(checks(&measured))
 }
 
 fn heading(seeds: u32) -> String {
@@ -300,7 +300,7 @@ fn checks(measured: &[Measured]) -> Vec<Check> {
     checks
 }
 
-fn picture(measured: &[Measured]) -> String {
+fn picture(measured: &[Measured]) -> Vec<Chart> {
     let panel = |title: &str, value: fn(&Outcome) -> f64| {
         let chart = Chart::new(title).y("Mbit/s").height(220);
         let smart = measured.iter().filter(|of| of.queue == QUEUES[0]);
@@ -310,7 +310,7 @@ fn picture(measured: &[Measured]) -> String {
         });
         chart.x("1 off, 2 conservative, 3 aggressive; a dot a run")
     };
-    Chart::stacked(&[
+    Vec::from([
         panel("Downloads", |outcome| megabits(outcome.bytes[1])),
         panel("Uploads", |outcome| megabits(outcome.bytes[0])),
     ])

@@ -19,7 +19,7 @@ use crate::progress::Progress;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "codel-rfc",
     about: "AQMs compared with the numbers of RFC 8289, RFC 8033, the RED paper and ns-3's tests",
-    run,
+    runs: super::Runs::Whole(run),
 };
 
 /// Nanoseconds per millisecond.

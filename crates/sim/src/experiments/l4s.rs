@@ -20,7 +20,7 @@ use scenario::{Load, Outcome, Queueing, Setup, TrafficReport};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "l4s",
     about: "a Prague-like sender, CUBIC, a call and unresponsive ECT(1) traffic: isolated queues and DualPI2",
-    run,
+    runs: super::Runs::Whole(run),
 };
 
 const MEASURED: Nanos = Nanos::from_secs(20);

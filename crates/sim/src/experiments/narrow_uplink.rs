@@ -18,7 +18,7 @@ use crate::progress::Progress;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "narrow-uplink",
     about: "a call and downloads on 30/0.5 Mbit/s, with and without the ACK filter",
-    run,
+    runs: super::Runs::Whole(run),
 };
 
 /// Rate of the uplink, in kbit/s.
@@ -60,7 +60,7 @@ fn waits(of: &Measured) -> [f64; 3] {
 fn run(seeds: u32, progress: &Progress) -> Report {
     let measured = Measured::all(&QUEUES, UPLINK, seeds, progress);
     let text = format!("{}\n{}", heading(seeds), table(&measured));
-    Report { text, pictures: Vec::new(), checks: checks(&measured) }
+    Report::new(text).checks(checks(&measured))
 }
 
 fn heading(seeds: u32) -> String {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
+use super::harness::Shard;
 use super::{ALL, Experiment, find};
 use crate::notation::within;
 
@@ -29,6 +30,14 @@ pub struct Options {
     /// Folder for the charts, created if missing.
     #[arg(long, value_name = "FOLDER", default_value = "target/figures")]
     pub out: PathBuf,
+    /// Folder that keeps the result of each run, created if missing: an interrupted command
+    /// continues where it ended. Delete it after a change of the simulator.
+    #[arg(long, value_name = "FOLDER")]
+    pub runs: Option<PathBuf>,
+    /// Do only the K-th of N parts of the runs, write them to --runs, and print no report: `sim
+    /// merge` prints it once all parts are there.
+    #[arg(long, value_name = "K/N", requires = "runs")]
+    pub shard: Option<Shard>,
     /// List the experiments and exit.
     #[arg(long)]
     pub list: bool,

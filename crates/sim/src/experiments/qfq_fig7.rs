@@ -24,7 +24,7 @@ use scenario::{Crossing, OBSERVED, Outcome, Setup, Starts};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "qfq-fig7",
     about: "QFQ Fig. 7, Table II: delays of reserved flows over two busy hops",
-    run,
+    runs: super::Runs::Whole(run),
 };
 
 /// A row of the table.

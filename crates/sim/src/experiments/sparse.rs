@@ -23,7 +23,7 @@ use scenario::{Outcome, Queueing, Setup};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sparse",
     about: "a call beside uploads: latency of sparse flows and hosts behind each queue",
-    run,
+    runs: super::Runs::Whole(run),
 };
 
 const MEASURED: Nanos = Nanos::from_secs(30);

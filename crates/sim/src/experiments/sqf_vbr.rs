@@ -6,22 +6,21 @@
 
 pub mod scenario;
 
-use std::thread;
+use serde::{Deserialize, Serialize};
 
 use freeboard::sched_core::Nanos;
 
-use super::{Check, Experiment, Report};
+use super::{Check, Experiment, Report, Row, Runs, Study};
 use crate::discipline::Discipline;
-use crate::measure::goodput::jain;
+use crate::measure::goodput::{Loss, jain};
 use crate::plot::{Column, TextTable, fixed, percent};
-use crate::progress::Progress;
 use scenario::{Outcome, Setup};
 
 /// The experiment `sim reproduce sqf-vbr`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-vbr",
     about: "SQF-VBR §V: loss of a video and its sound beside n downloads, with the options of SQF",
-    run,
+    runs: Runs::Sweep(&SqfVbr),
 };
 
 const QUEUES: [Discipline; 4] =
@@ -35,22 +34,26 @@ const LOCKED: f64 = 0.2;
 /// Maximum loss with flushes in any run.
 const CURED: f64 = 0.1;
 
-/// A row of the table.
-struct Row {
-    queue: Discipline,
-    round_trip: Nanos,
-    downloads: u8,
-    runs: Vec<Outcome>,
+struct SqfVbr;
+
+/// Queue, round-trip time and number of downloads.
+type Cell = (Discipline, Nanos, u8);
+
+/// A run: losses of video and sound, and the goodput of each download in bits per second.
+#[derive(Serialize, Deserialize)]
+struct Run {
+    video: Loss,
+    sound: Loss,
+    downloads: Vec<u64>,
+    balanced: bool,
 }
 
-impl Row {
-    fn video(&self) -> impl Iterator<Item = f64> {
-        self.runs.iter().map(|run| run.video.loss().ratio())
-    }
+fn video(row: &Row<Cell, Run>) -> impl Iterator<Item = f64> {
+    row.runs.iter().map(|run| run.video.ratio())
+}
 
-    fn sound(&self) -> impl Iterator<Item = f64> {
-        self.runs.iter().map(|run| run.sound.loss().ratio())
-    }
+fn sound(row: &Row<Cell, Run>) -> impl Iterator<Item = f64> {
+    row.runs.iter().map(|run| run.sound.ratio())
 }
 
 /// Returns minimum, mean and maximum.
@@ -61,74 +64,28 @@ fn spread(values: impl Iterator<Item = f64>) -> [f64; 3] {
     [least, mean, values.iter().copied().fold(0.0, f64::max)]
 }
 
-fn run(seeds: u32, progress: &Progress) -> Report {
-    let mut cells = Vec::new();
-    for round_trip in ROUND_TRIPS {
-        for downloads in DOWNLOADS {
-            cells.extend(QUEUES.map(|queue| (queue, round_trip, downloads)));
-        }
-    }
-    progress.expect(cells.len() as u64 * u64::from(seeds));
-    // Runs are independent of each other.
-    let rows: Vec<Row> = thread::scope(|scope| {
-        let row = |(queue, round_trip, downloads)| {
-            scope.spawn(move || measure(queue, round_trip, downloads, seeds, progress))
-        };
-        let runs: Vec<_> = cells.into_iter().map(row).collect();
-        runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
-    });
-    Report { text: text(&rows, seeds), pictures: Vec::new(), checks: checks(&rows) }
-}
+impl Study for SqfVbr {
+    type Cell = Cell;
+    type Run = Run;
 
-fn measure(
-    queue: Discipline,
-    round_trip: Nanos,
-    downloads: u8,
-    seeds: u32,
-    progress: &Progress,
-) -> Row {
-    let one = |seed| {
-        let discipline = queue;
+    fn cells(&self) -> Vec<Cell> {
+        let downloads = |round_trip| DOWNLOADS.map(|downloads| (round_trip, downloads));
+        let queues = |(round_trip, downloads)| QUEUES.map(|queue| (queue, round_trip, downloads));
+        ROUND_TRIPS.into_iter().flat_map(downloads).flat_map(queues).collect()
+    }
+
+    fn run(&self, &(discipline, round_trip, downloads): &Cell, seed: u64) -> Run {
         let setup = Setup { discipline, downloads, round_trip, duration: DURATION, seed };
-        let outcome = scenario::run(&setup);
-        progress.done();
-        outcome
-    };
-    Row { queue, round_trip, downloads, runs: (1..=u64::from(seeds)).map(one).collect() }
+        let Outcome { video, sound, downloads, recount } = scenario::run(&setup);
+        Run { video: video.loss(), sound: sound.loss(), downloads, balanced: recount.is_ok() }
+    }
+
+    fn report(&self, rows: &[Row<Cell, Run>], seeds: u32) -> Report {
+        Report::new(heading(seeds)).table("queues", &table(rows)).checks(checks(rows))
+    }
 }
 
-fn text(rows: &[Row], seeds: u32) -> String {
-    let mut table = TextTable::new([
-        Column::Right("RTT, ms"),
-        Column::Right("downloads"),
-        Column::Left("queue"),
-        Column::Right("video lost, %: least"),
-        Column::Right("mean"),
-        Column::Right("most"),
-        Column::Right("runs above 20"),
-        Column::Right("sound lost, %: most"),
-        Column::Right("downloads, Mbit/s"),
-        Column::Right("Jain, least"),
-    ]);
-    for row in rows {
-        let [least, mean, most] = spread(row.video());
-        let [_, _, sound] = spread(row.sound());
-        let rate = |run: &Outcome| run.downloads.iter().sum::<u64>() as f64 / 1e6;
-        let [_, rate, _] = spread(row.runs.iter().map(rate));
-        let [even, ..] = spread(row.runs.iter().filter_map(|run| jain(&run.downloads)));
-        table.row([
-            &(row.round_trip.0 / 1_000_000),
-            &row.downloads,
-            &row.queue,
-            &percent(least, 2),
-            &percent(mean, 2),
-            &percent(most, 2),
-            &row.video().filter(|&lost| lost > LOCKED).count(),
-            &percent(sound, 3),
-            &fixed(rate, 2),
-            &fixed(even, 3),
-        ]);
-    }
+fn heading(seeds: u32) -> String {
     format!(
         "\
 SQF-VBR §V: a video of 5 Mbit/s and its sound of 64 kbit/s beside TCP downloads
@@ -136,18 +93,43 @@ SQF-VBR §V: a video of 5 Mbit/s and its sound of 64 kbit/s beside TCP downloads
 sqf+floor: one of eight bytes goes to the queue that has waited longest
 sqf+flush: a queue that has to give way and was not served for half a second is dropped whole
 
-{table}",
+",
         DURATION.0 / 1_000_000_000
     )
 }
 
-fn checks(rows: &[Row]) -> Vec<Check> {
-    let video = |queue| rows.iter().filter(move |row| row.queue == queue).flat_map(Row::video);
+fn table(rows: &[Row<Cell, Run>]) -> TextTable<10> {
+    let rate = |run: &Run| run.downloads.iter().sum::<u64>() as f64 / 1e6;
+    TextTable::of(
+        rows,
+        [
+            (Column::Right("RTT, ms"), &|row| (row.1.0 / 1_000_000).to_string()),
+            (Column::Right("downloads"), &|row| row.2.to_string()),
+            (Column::Left("queue"), &|row| row.0.to_string()),
+            (Column::Right("video lost, %: least"), &|row| percent(spread(video(row))[0], 2)),
+            (Column::Right("mean"), &|row| percent(spread(video(row))[1], 2)),
+            (Column::Right("most"), &|row| percent(spread(video(row))[2], 2)),
+            (Column::Right("runs above 20"), &|row| {
+                video(row).filter(|&lost| lost > LOCKED).count().to_string()
+            }),
+            (Column::Right("sound lost, %: most"), &|row| percent(spread(sound(row))[2], 3)),
+            (Column::Right("downloads, Mbit/s"), &|row| {
+                fixed(spread(row.runs.iter().map(rate))[1], 2)
+            }),
+            (Column::Right("Jain, least"), &|row| {
+                fixed(spread(row.runs.iter().filter_map(|run| jain(&run.downloads)))[0], 3)
+            }),
+        ],
+    )
+}
+
+fn checks(rows: &[Row<Cell, Run>]) -> Vec<Check> {
+    let video = |queue| rows.iter().filter(move |row| row.0 == queue).flat_map(video);
     let locked = video(Discipline::Sqf).filter(|&lost| lost > LOCKED).count();
     let plain = video(Discipline::Sqf).count();
     let [_, _, published] = spread(video(Discipline::Sqf));
     let [_, _, flushed] = spread(video(Discipline::SqfFlush));
-    let [_, _, sound] = spread(rows.iter().flat_map(Row::sound));
+    let [_, _, sound] = spread(rows.iter().flat_map(sound));
     vec![
         Check {
             claim: format!(
@@ -172,7 +154,7 @@ fn checks(rows: &[Row]) -> Vec<Check> {
         Check {
             claim: "every packet of every run is accounted for".to_owned(),
             measured: format!("{} rows", rows.len()),
-            holds: rows.iter().flat_map(|row| &row.runs).all(|run| run.recount.is_ok()),
+            holds: rows.iter().flat_map(|row| &row.runs).all(|run| run.balanced),
         },
     ]
 }

@@ -25,7 +25,7 @@ use scenario::{DELAY, MTU, Outcome, RATE, Setup, USERS, VOICE};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "users-sqf",
     about: "SQF inside users: a user's video beside its own transfers, and users beside each other",
-    run,
+    runs: super::Runs::Whole(run),
 };
 
 /// A queue of the table.

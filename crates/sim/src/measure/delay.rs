@@ -1,11 +1,14 @@
 //! Delays with exact quantiles.
 
+use serde::{Deserialize, Serialize};
+
 use freeboard::sched_core::Nanos;
 
 /// A collection of delays: sojourn times in a queue, one-way delays, completion times.
 ///
 /// Every sample is kept (8 bytes each), so that a quantile is a sample and not an estimate.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Delays {
     samples: Vec<Nanos>,
 }

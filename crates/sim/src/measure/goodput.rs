@@ -1,5 +1,7 @@
 //! Goodput, loss and fairness.
 
+use serde::{Deserialize, Serialize};
+
 use freeboard::sched_core::Nanos;
 
 /// Counter of bytes delivered within a window of time, for a rate without warm-up and drain.
@@ -40,7 +42,7 @@ impl Goodput {
 }
 
 /// Packets sent and how many of them never arrived.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {
     /// Packets sent.
     pub sent: u64,

@@ -69,6 +69,12 @@ struct Series {
     points: Vec<(f64, f64)>,
 }
 
+impl From<Chart> for Vec<Chart> {
+    fn from(chart: Chart) -> Self {
+        vec![chart]
+    }
+}
+
 impl Chart {
     /// Creates a chart with this title.
     #[must_use]
@@ -84,6 +90,19 @@ impl Chart {
             guides: Vec::new(),
             height: HEIGHT,
         }
+    }
+
+    /// Returns the title.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Returns all points with the names of their series, in order of addition.
+    pub fn points(&self) -> impl Iterator<Item = (&str, (f64, f64))> {
+        self.series.iter().flat_map(|series| {
+            series.points.iter().map(move |&point| (series.name.as_str(), point))
+        })
     }
 
     /// Sets the height of the picture, for a panel of several; 500 by default, at least 250.

@@ -14,6 +14,9 @@ pub enum Column {
     Right(&'static str),
 }
 
+/// Returns the cell of a row in one column.
+pub type CellOf<'a, R> = &'a dyn Fn(&R) -> String;
+
 /// A table of `N` columns.
 ///
 /// ```
@@ -50,6 +53,37 @@ impl<const N: usize> TextTable<N> {
     /// Adds a row.
     pub fn row(&mut self, cells: [&dyn Display; N]) {
         self.rows.push(cells.map(ToString::to_string));
+    }
+
+    /// Creates a table with a row for each of `rows`: a column is its header and its cell of a row.
+    ///
+    /// ```
+    /// use sim::plot::{
+    ///     Column::{Left, Right},
+    ///     TextTable,
+    /// };
+    /// let table = TextTable::of(
+    ///     &[3, 12],
+    ///     [(Left("n"), &|n| n.to_string()), (Right("square"), &|n| (n * n).to_string())],
+    /// );
+    /// assert_eq!(table.to_string(), "n   square\n--  ------\n3        9\n12     144\n");
+    /// ```
+    #[must_use]
+    pub fn of<R>(rows: &[R], columns: [(Column, CellOf<'_, R>); N]) -> Self {
+        let rows = rows.iter().map(|row| columns.map(|(_, cell)| cell(row))).collect();
+        Self { columns: columns.map(|(column, _)| column), rows }
+    }
+
+    /// Returns the headings of the columns.
+    #[must_use]
+    pub fn headings(&self) -> [&'static str; N] {
+        self.columns.map(Column::heading)
+    }
+
+    /// Returns the cells of all rows.
+    #[must_use]
+    pub fn rows(&self) -> &[[String; N]] {
+        &self.rows
     }
 
     /// Returns the number of rows below the header.

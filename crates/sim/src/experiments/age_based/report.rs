@@ -19,7 +19,7 @@ const REFERENCE: [[f64; 7]; 3] = [
 
 pub(super) fn report(measured: &[Cell], seeds: u32) -> Report {
     let text = format!("{}\n{}\n{}", heading(seeds), table(measured), beside(measured));
-    Report { text, pictures: Vec::new(), checks: checks(measured) }
+    Report::new(text).checks(checks(measured))
 }
 
 fn heading(seeds: u32) -> String {

@@ -1,8 +1,6 @@
 //! Choice of the default AQM of the isolated queue: equal loads behind each AQM, with an
 //! unresponsive flow.
 
-use core::fmt::Write as _;
-
 use freeboard::AqmKind;
 use freeboard::sched_core::Ecn;
 
@@ -29,7 +27,7 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 /// Adds the table and the checks.
-pub(super) fn add(report: &mut Report, measured: &[Measured]) {
+pub(super) fn add(report: Report, measured: &[Measured]) -> Report {
     let mut table = TextTable::new([
         Column::Left("load"),
         Column::Right("Mbit/s"),
@@ -54,15 +52,16 @@ pub(super) fn add(report: &mut Report, measured: &[Measured]) {
         let queue = m.row.queueing.to_string();
         table.row([&load, &rate, &queue, &up, &p50, &p95, &p99, &down, &m.timeouts, &deaf]);
     }
-    let _always_ok = write!(
-        report.text,
-        "
+    report
+        .with_text(
+            "
 The isolated queue with each AQM, as it would be by default: goodput in Mbit/s, the probe up, timeouts, and the median of what
 a flow waits that offers one and a half times the rate and does not react, in ms
 
-{table}"
-    );
-    report.checks.extend(checks(measured));
+",
+        )
+        .table("defaults", &table)
+        .checks(checks(measured))
 }
 
 fn checks(measured: &[Measured]) -> [Check; 3] {

@@ -10,7 +10,7 @@ pub(super) fn report(measured: &[Measured], seeds: u32) -> Report {
     checks.extend(bursts(measured));
     checks.push(Check::accounted_for("rows", measured.iter().map(|m| m.balanced)));
     let text = format!("{}\n{}", heading(seeds), table(measured));
-    Report { text, pictures: Vec::new(), checks }
+    Report::new(text).checks(checks)
 }
 
 fn heading(seeds: u32) -> String {

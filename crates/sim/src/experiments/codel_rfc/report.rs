@@ -8,7 +8,7 @@ pub(super) fn report(lines: &[Line], seeds: u32) -> Report {
     let (of_law, of_controller) = (law::table(), controller::table());
     let tables = format!("{of_law}\n{of_controller}\n{}", table(lines));
     let text = format!("{}\n{tables}\n{}", heading(seeds), reasons(lines));
-    Report { text, pictures: Vec::new(), checks: checks(lines) }
+    Report::new(text).checks(checks(lines))
 }
 
 fn heading(seeds: u32) -> String {

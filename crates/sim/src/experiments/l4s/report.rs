@@ -6,13 +6,13 @@ use super::scenario::{HEADER, LIMITS, MEGABITS, ROUND_TRIP, WARM_UP};
 use super::{
     ALONE, DEAF, MANY_CLASSIC, MANY_SCALABLE, Measured, Queueing, SAME_HOST, TrafficReport,
 };
-use crate::experiments::{Check, Picture, Report};
+use crate::experiments::{Check, Report};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 
 pub(super) fn report(rows: &[Measured], measured: Nanos, seeds: u32) -> Report {
     let text = format!("{}\n{}", heading(measured, seeds), table(rows));
-    let picture = Picture { file: "l4s.svg".to_owned(), svg: picture(rows, seeds) };
-    Report { text, pictures: vec![picture], checks: checks(rows) }
+    let charts = picture(rows, seeds);
+    Report::new(text).picture("l4s", charts).checks(checks(rows))
 }
 
 fn heading(measured: Nanos, seeds: u32) -> String {
@@ -221,7 +221,7 @@ fn checks(rows: &[Measured]) -> Vec<Check> {
 }
 
 /// Draws the distribution of the queueing delay of the packets that arrived.
-fn picture(rows: &[Measured], seeds: u32) -> String {
+fn picture(rows: &[Measured], seeds: u32) -> Vec<Chart> {
     let panel = |load, title: &str, of: fn(&Measured) -> &TrafficReport| {
         let chart = Chart::new(title)
             .subtitle(&format!(
@@ -236,7 +236,7 @@ fn picture(rows: &[Measured], seeds: u32) -> String {
             chart.series(&m.queueing.to_string(), Mark::Line, distribution(of(m)))
         })
     };
-    Chart::stacked(&[
+    Vec::from([
         panel(SAME_HOST, "Prague-like sender beside CUBIC of its host", |m| &m.prague),
         panel(DEAF, "A call beside ECT(1) traffic that does not react", |m| &m.call),
     ])

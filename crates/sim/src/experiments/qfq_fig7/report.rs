@@ -2,7 +2,7 @@
 
 use super::scenario::PROPAGATION;
 use super::{Measured, ObservedFlow};
-use crate::experiments::{Check, Picture, Report};
+use crate::experiments::{Check, Report};
 use crate::measure::estimate::Estimate;
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 
@@ -26,9 +26,8 @@ const SECOND_MODEL: [SecondModel; 6] = [
 
 pub(super) fn report(measured: &[Measured], seeds: u32) -> Report {
     let text = format!("{}\n{}\n{}", heading(seeds), delays(measured), lags(measured));
-    let file = "qfq-fig7.svg".to_owned();
-    let picture = Picture { file, svg: picture(measured, seeds) };
-    Report { text, pictures: vec![picture], checks: checks(measured) }
+    let charts = picture(measured, seeds);
+    Report::new(text).picture("qfq-fig7", charts).checks(checks(measured))
 }
 
 fn heading(seeds: u32) -> String {
@@ -230,7 +229,7 @@ fn bounds(measured: &[Measured]) -> [Check; 2] {
 }
 
 /// Draws the distribution of the packets' delays.
-fn picture(measured: &[Measured], seeds: u32) -> String {
+fn picture(measured: &[Measured], seeds: u32) -> Vec<Chart> {
     let panel = |number: usize, rate: &str, height| {
         let chart = Chart::new(&format!("F{number}: a flow of {rate} over two busy hops"))
             .subtitle(&format!(
@@ -244,7 +243,7 @@ fn picture(measured: &[Measured], seeds: u32) -> String {
             chart.series(row.name, Mark::Line, distribution(&flows[number]))
         })
     };
-    Chart::stacked(&[panel(0, "32 kbit/s", 400), panel(1, "512 kbit/s", 400)])
+    Vec::from([panel(0, "32 kbit/s", 400), panel(1, "512 kbit/s", 400)])
 }
 
 /// Returns the distribution from 0 to 100 % in steps of half a percent: delay and percentage.

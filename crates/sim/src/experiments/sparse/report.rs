@@ -19,7 +19,7 @@ pub(super) fn report(isolated: &[Measured], shortest: &[Measured], seeds: u32) -
     checks.extend(shortest::checks(shortest));
     let all = isolated.iter().chain(shortest);
     checks.push(Check::accounted_for("rows", all.map(|m| m.balanced)));
-    Report { text, pictures: Vec::new(), checks }
+    Report::new(text).checks(checks)
 }
 
 fn heading(seeds: u32) -> String {

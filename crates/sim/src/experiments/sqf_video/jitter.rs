@@ -3,16 +3,34 @@
 use freeboard::sched_core::Nanos;
 
 use super::scenario::{self, BUFFER, Queueing, ROUND_TRIP, Run, Setup, Video};
-use super::{Row, measure};
-use crate::experiments::{Check, Experiment, Picture, Report};
+use crate::experiments::{Check, Experiment, Report, Row, Runs, Study};
 use crate::plot::{Chart, Column, Mark, TextTable, percent};
 
 /// The experiment `sim reproduce sqf-video-jitter`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-video-jitter",
     about: "SQF-VBR Fig. 8: loss of a video behind SQF with Gaussian delays at its sender, 10 and 100 Mbit/s",
-    run: |seeds, progress| report(&measure(cells(), seeds, progress, scenario::run), seeds),
+    runs: Runs::Sweep(&Jitter),
 };
+
+struct Jitter;
+
+impl Study for Jitter {
+    type Cell = Setup;
+    type Run = Run;
+
+    fn cells(&self) -> Vec<Setup> {
+        cells()
+    }
+
+    fn run(&self, cell: &Setup, seed: u64) -> Run {
+        scenario::run(cell, seed)
+    }
+
+    fn report(&self, rows: &[Row<Setup, Run>], seeds: u32) -> Report {
+        report(rows, seeds)
+    }
+}
 
 /// Rates of the link in Mbit/s, and the duration of a run at each.
 const RATES: [(u32, Nanos); 2] = [(10, Nanos::from_secs(120)), (100, Nanos::from_secs(10))];
@@ -71,14 +89,15 @@ behind SQF beside n downloads (the paper does not give n); buffer of {BUFFER} pa
 in order: a late packet holds up those behind it; overtaking: it does not, as in Linux's netem
 lost packets of the video in %, mean of {seeds} seeds; {} s at 10 Mbit/s and {} s at 100 Mbit/s after {} s
 
-{}",
+",
         RATES[0].1.0 / 1_000_000_000,
         RATES[1].1.0 / 1_000_000_000,
         scenario::WARM_UP.0 / 1_000_000_000,
-        table(&curves)
     );
-    let picture = Picture { file: "sqf-video-fig8.svg".to_owned(), svg: picture(&curves) };
-    Report { text, pictures: vec![picture], checks: checks(&curves) }
+    Report::new(text)
+        .table("loss", &table(&curves))
+        .picture("sqf-video-fig8", charts(&curves))
+        .checks(checks(&curves))
 }
 
 fn table(curves: &[&Curve]) -> TextTable<15> {
@@ -109,7 +128,7 @@ fn table(curves: &[&Curve]) -> TextTable<15> {
     table
 }
 
-fn picture(curves: &[&Curve]) -> String {
+fn charts(curves: &[&Curve]) -> Vec<Chart> {
     let panel = |of: &[&Curve]| {
         let (video, megabits, _) = name(of[0]);
         let chart = Chart::new(&format!("SQF-VBR Fig. 8, {megabits} Mbit/s, {video}"))
@@ -122,7 +141,7 @@ fn picture(curves: &[&Curve]) -> String {
             chart.series(&format!("{} downloads", name(curve).2), Mark::Line, points)
         })
     };
-    Chart::stacked(&curves.chunks(DOWNLOADS.len()).map(panel).collect::<Vec<_>>())
+    curves.chunks(DOWNLOADS.len()).map(panel).collect()
 }
 
 fn checks(curves: &[&Curve]) -> Vec<Check> {

@@ -3,16 +3,34 @@
 use freeboard::sched_core::Nanos;
 
 use super::scenario::{self, BUFFER, Queueing, ROUND_TRIP, Run, Setup, Video, WARM_UP};
-use super::{Row, measure};
-use crate::experiments::{Check, Experiment, Picture, Report};
+use crate::experiments::{Check, Experiment, Report, Row, Runs, Study};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 
 /// The experiment `sim reproduce sqf-video-peak`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-video-peak",
     about: "SQF-VBR §V: loss of a video behind SQF by its peak rate, beside downloads",
-    run: |seeds, progress| report(&measure(cells(), seeds, progress, scenario::run), seeds),
+    runs: Runs::Sweep(&Peak),
 };
+
+struct Peak;
+
+impl Study for Peak {
+    type Cell = Setup;
+    type Run = Run;
+
+    fn cells(&self) -> Vec<Setup> {
+        cells()
+    }
+
+    fn run(&self, cell: &Setup, seed: u64) -> Run {
+        scenario::run(cell, seed)
+    }
+
+    fn report(&self, rows: &[Row<Setup, Run>], seeds: u32) -> Report {
+        report(rows, seeds)
+    }
+}
 
 /// Peak rates of the payload in kbit/s, and numbers of downloads.
 const PEAKS: [u64; 12] =
@@ -49,13 +67,14 @@ SQF-VBR §V: a video of 5 Mbit/s behind SQF beside n CUBIC downloads, by its pea
 its beginning on; peak: rate of payload; lost video in %, mean; in brackets the runs of {seeds} with more than 1 %
 {} s after {} s
 
-{}",
+",
         MEASURED.0 / 1_000_000_000,
         WARM_UP.0 / 1_000_000_000,
-        table(rows),
     );
-    let picture = Picture { file: "sqf-video-peak.svg".to_owned(), svg: picture(rows) };
-    Report { text, pictures: vec![picture], checks: checks(rows) }
+    Report::new(text)
+        .table("loss", &table(rows))
+        .picture("sqf-video-peak", chart(rows))
+        .checks(checks(rows))
 }
 
 fn table(rows: &[Cell]) -> TextTable<5> {
@@ -79,16 +98,15 @@ fn table(rows: &[Cell]) -> TextTable<5> {
     table
 }
 
-fn picture(rows: &[Cell]) -> String {
+fn chart(rows: &[Cell]) -> Chart {
     let chart = Chart::new("SQF: loss of the video by its peak rate")
         .x("peak rate of the payload (Mbit/s)")
         .y("lost video (%)");
-    let chart = rows.chunks(PEAKS.len()).fold(chart, |chart, curve| {
+    rows.chunks(PEAKS.len()).fold(chart, |chart, curve| {
         let points = PEAKS.iter().zip(curve);
         let points = points.map(|(&peak, row)| (peak as f64 / 1e3, 100.0 * loss(row)));
         chart.series(&format!("{} downloads", curve[0].cell.downloads), Mark::Line, points)
-    });
-    chart.to_svg()
+    })
 }
 
 fn checks(rows: &[Cell]) -> Vec<Check> {

@@ -4,8 +4,7 @@
 use freeboard::sched_core::Nanos;
 
 use super::scenario::{self, BUFFER, Queueing, ROUND_TRIP, Run, Setup, Video, WARM_UP};
-use super::{Row, measure};
-use crate::experiments::{Experiment, Picture, Report};
+use crate::experiments::{Experiment, Report, Row, Runs, Study};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 
 mod checks;
@@ -14,8 +13,27 @@ mod checks;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-video-testbed",
     about: "SQF-VBR Figs. 6, 7 and Table I: a video and its audio beside downloads, FIFO, FQ, SQF",
-    run: |seeds, progress| report(&measure(cells(), seeds, progress, scenario::run), seeds),
+    runs: Runs::Sweep(&Testbed),
 };
+
+struct Testbed;
+
+impl Study for Testbed {
+    type Cell = Setup;
+    type Run = Run;
+
+    fn cells(&self) -> Vec<Setup> {
+        cells()
+    }
+
+    fn run(&self, cell: &Setup, seed: u64) -> Run {
+        scenario::run(cell, seed)
+    }
+
+    fn report(&self, rows: &[Row<Setup, Run>], seeds: u32) -> Report {
+        report(rows, seeds)
+    }
+}
 
 const QUEUES: [Queueing; 4] = [Queueing::Fifo, Queueing::Fq, Queueing::Sqf, Queueing::Smart];
 /// Numbers of downloads in Table I.
@@ -117,23 +135,19 @@ FIFO: tail drop; FQ: DRR, the longest queue is dropped from; SmartQueue: as asse
 jitter: absolute delay variation (RFC 3393) in ms, mean and 99th percentile; –: no two consecutive packets arrived
 lost: packets in %, and the most of any run; data: goodput of all downloads in Mbit/s; Jain: of their goodputs
 
-{}
-FIFO with longer round trips
-
-{}",
+",
         fixed(ROUND_TRIP.0 as f64 / 1e6, 1),
         MEASURED.0 / 1_000_000_000,
         WARM_UP.0 / 1_000_000_000,
-        main_table(results.main),
-        round_trip_table(results.round_trips),
     );
-    let picture = |file: &str, svg| Picture { file: file.to_owned(), svg };
     let loss = |row: &Cell| [row.video(), row.audio()].map(|loss| 100.0 * loss);
-    let pictures = vec![
-        picture("sqf-video-fig6.svg", panels(&results, "Fig. 6", "lost (%)", loss)),
-        picture("sqf-video-fig7.svg", panels(&results, "Fig. 7", "jitter, p99 (ms)", Cell::late)),
-    ];
-    Report { text, pictures, checks: checks::checks(&results) }
+    Report::new(text)
+        .table("queues", &main_table(results.main))
+        .with_text("\nFIFO with longer round trips\n\n")
+        .table("round-trips", &round_trip_table(results.round_trips))
+        .picture("sqf-video-fig6", panels(&results, "Fig. 6", "lost (%)", loss))
+        .picture("sqf-video-fig7", panels(&results, "Fig. 7", "jitter, p99 (ms)", Cell::late))
+        .checks(checks::checks(&results))
 }
 
 fn main_table(rows: &[Cell]) -> TextTable<12> {
@@ -199,7 +213,7 @@ fn panels(
     figure: &str,
     y: &str,
     value: impl Fn(&Cell) -> [f64; 2],
-) -> String {
+) -> Vec<Chart> {
     let mut charts = Vec::new();
     for video in VIDEOS {
         for (at, stream) in ["video", "audio"].into_iter().enumerate() {
@@ -215,7 +229,7 @@ fn panels(
             }));
         }
     }
-    Chart::stacked(&charts)
+    charts
 }
 
 const fn shape(video: Video) -> &'static str {

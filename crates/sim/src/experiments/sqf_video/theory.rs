@@ -4,16 +4,34 @@ use freeboard::sched_core::Nanos;
 
 use super::formulas::{Estimates, Link};
 use super::saturated::{self, BUFFER, MEGABITS, PACKET, Run, Setup, Timing};
-use super::{Row, measure};
-use crate::experiments::{Check, Experiment, Picture, Report};
+use crate::experiments::{Check, Experiment, Report, Row, Runs, Study};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 
 /// The experiment `sim reproduce sqf-video-theory`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-video-theory",
     about: "SQF-VBR Figs. 3, 4 and rule (3): priority of a Poisson video, by formula and in the queue",
-    run: |seeds, progress| report(&measure(cells(), seeds, progress, saturated::run), seeds),
+    runs: Runs::Sweep(&Theory),
 };
+
+struct Theory;
+
+impl Study for Theory {
+    type Cell = Setup;
+    type Run = Run;
+
+    fn cells(&self) -> Vec<Setup> {
+        cells()
+    }
+
+    fn run(&self, cell: &Setup, seed: u64) -> Run {
+        saturated::run(cell, seed)
+    }
+
+    fn report(&self, rows: &[Row<Setup, Run>], seeds: u32) -> Report {
+        report(rows, seeds)
+    }
+}
 
 /// Numbers of flows in Figs. 3 and 4.
 const FLOWS: [u32; 3] = [5, 10, 20];
@@ -94,39 +112,46 @@ fn report(rows: &[Row<Setup, Run>], seeds: u32) -> Report {
     let passages = rows.len() / 2 - 1;
     let (alone, rest) = rows.split_at(passages);
     let (behind, rule) = rest.split_at(passages);
-    let text = format!(
+    let heading = format!(
         "\
 SQF-VBR Figs. 3 and 4: a Poisson video on {MEGABITS} Mbit/s beside n flows that fill a buffer of {BUFFER} packets equally,
 packets of {PACKET} bytes; it has priority while fewer than {BUFFER} / (n + 1) of its packets are in the buffer
 p: probability to lose it within 10 minutes; T: mean time with it in minutes
 normal, Poisson: formula (2) with a normal and with the exact number of arrivals; M/D/1: first passage of the queue
 
-{}
+"
+    );
+    let [longer, shorter] = PASSAGE.map(|span| span.0 / 1_000_000_000);
+    let passage = format!(
+        "
 First passage in seconds: M/D/1 by formula; the queue alone, simulated; behind SQF with n flows that keep the
-buffer full; {} and {} s of video, {seeds} seeds; ±: relative standard error in %
+buffer full; {longer} and {shorter} s of video, {seeds} seeds; ±: relative standard error in %
 
-{}
+"
+    );
+    let several = format!(
+        "
 Rule (3): three streams of 2 Mbit/s beside 20 flows behind SQF, {} s, {seeds} seeds
 reached: runs in which the streams had {BUFFER} / 21 packets in the buffer; lost: their packets, in %
 
-{}",
-        formula_table(),
-        PASSAGE[0].0 / 1_000_000_000,
-        PASSAGE[1].0 / 1_000_000_000,
-        passage_table(alone, behind),
-        RULE.0 / 1_000_000_000,
-        rule_table(rule),
+",
+        RULE.0 / 1_000_000_000
     );
-    let picture = |file: &str, svg| Picture { file: file.to_owned(), svg };
-    let pictures =
-        vec![picture("sqf-video-fig3.svg", figure_3()), picture("sqf-video-fig4.svg", figure_4())];
     let mut checks = formula_checks();
     checks.extend(queue_checks(alone, behind, rule));
     checks.push(Check::accounted_for(
         "runs",
         rows.iter().flat_map(|row| &row.runs).map(|run| run.balanced),
     ));
-    Report { text, pictures, checks }
+    Report::new(heading)
+        .table("formulas", &formula_table())
+        .with_text(&passage)
+        .table("passages", &passage_table(alone, behind))
+        .with_text(&several)
+        .table("rule-3", &rule_table(rule))
+        .picture("sqf-video-fig3", figure_3())
+        .picture("sqf-video-fig4", figure_4())
+        .checks(checks)
 }
 
 fn formula_table() -> TextTable<8> {
@@ -226,7 +251,7 @@ fn panels(title: &str, y: &str, value: impl Fn(u32, f64) -> [f64; 3]) -> Vec<Cha
         .collect()
 }
 
-fn figure_3() -> String {
+fn figure_3() -> Vec<Chart> {
     let value = |flows, mbps| {
         let Estimates { normal, poisson, queue } = estimates(flows, mbps);
         [normal.0, poisson.0, queue.0]
@@ -239,17 +264,17 @@ fn figure_3() -> String {
             chart.series(&format!("FQ, {flows} flows"), Mark::Step, points)
         })
     };
-    Chart::stacked(&panels.into_iter().map(fair).collect::<Vec<_>>())
+    panels.into_iter().map(fair).collect()
 }
 
-fn figure_4() -> String {
+fn figure_4() -> Vec<Chart> {
     let value = |flows, mbps| {
         let Estimates { normal, poisson, queue } = estimates(flows, mbps);
         // Beyond a thousand years the figure ends.
         [normal.1, poisson.1, queue.1].map(|minutes| if minutes < 1e9 { minutes } else { f64::NAN })
     };
     let panels = panels("SQF-VBR Fig. 4", "minutes with priority", value);
-    Chart::stacked(&panels.into_iter().map(Chart::log_y).collect::<Vec<_>>())
+    panels.into_iter().map(Chart::log_y).collect()
 }
 
 fn formula_checks() -> Vec<Check> {

@@ -5,7 +5,7 @@ use freeboard::sched_core::{FloorShare, Nanos};
 use super::scenario::{BULK_OF_A, DELAY, MTU};
 use super::{BULK_OF_B, FLOOR, Measured, Row, Stream};
 use crate::discipline::UserFlows;
-use crate::experiments::{Check, Picture, Report};
+use crate::experiments::{Check, Report};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, millis, percent};
 
 /// Maximum difference of a user's share from one half of the link.
@@ -19,8 +19,8 @@ const CUT: f64 = 0.2;
 
 pub(super) fn report(measured: &[Measured], seeds: u32) -> Report {
     let text = format!("{}\n{}\n{}", heading(seeds), table(measured), bounds(measured));
-    let picture = Picture { file: "users-sqf.svg".to_owned(), svg: picture(measured, seeds) };
-    Report { text, pictures: vec![picture], checks: checks(measured) }
+    let charts = picture(measured, seeds);
+    Report::new(text).picture("users-sqf", charts).checks(checks(measured))
 }
 
 fn heading(seeds: u32) -> String {
@@ -205,7 +205,7 @@ fn checks(measured: &[Measured]) -> Vec<Check> {
 }
 
 /// Draws the distribution of the video's delays; a curve that ends below 100 % shows loss.
-fn picture(measured: &[Measured], seeds: u32) -> String {
+fn picture(measured: &[Measured], seeds: u32) -> Vec<Chart> {
     let panel = |bulk_of_b: u32, words: &str| {
         let chart =
             Chart::new(&format!("A's video beside its own transfers, and {words} of user B"))
@@ -219,7 +219,7 @@ fn picture(measured: &[Measured], seeds: u32) -> String {
         let drawn = measured.iter().filter(|m| m.bulk_of_b == bulk_of_b);
         drawn.fold(chart, |chart, m| chart.series(m.row.name, Mark::Line, distribution(&m.video)))
     };
-    Chart::stacked(&[panel(1, "one transfer"), panel(8, "eight transfers")])
+    Vec::from([panel(1, "one transfer"), panel(8, "eight transfers")])
 }
 
 /// Returns the distribution in steps of half a percent of the arrived packets: delay, and
