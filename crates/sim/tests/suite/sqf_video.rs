@@ -18,7 +18,7 @@ macro_rules! figures {
 }
 
 figures! {
-    theory "sqf-video-theory" 10 "docs/tables/sqf-video-theory.md"
+    theory "sqf-video-theory" 9 "docs/tables/sqf-video-theory.md"
         ["docs/sqf-video-fig3.svg" "docs/sqf-video-fig4.svg"]
     testbed "sqf-video-testbed" 18 "docs/tables/sqf-video-testbed.md"
         ["docs/sqf-video-fig6.svg" "docs/sqf-video-fig7.svg"]
