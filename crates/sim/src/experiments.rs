@@ -28,6 +28,7 @@ pub mod run_file;
 pub mod sparse;
 pub mod sqf_adsl;
 pub mod sqf_vbr;
+pub mod sqf_video;
 pub mod users_sqf;
 
 use core::fmt;
@@ -54,6 +55,10 @@ pub const ALL: &[Experiment] = &[
     users_sqf::EXPERIMENT,
     sqf_adsl::EXPERIMENT,
     sqf_vbr::EXPERIMENT,
+    sqf_video::theory::EXPERIMENT,
+    sqf_video::testbed::EXPERIMENT,
+    sqf_video::peak::EXPERIMENT,
+    sqf_video::jitter::EXPERIMENT,
     sparse::EXPERIMENT,
     attacks::EXPERIMENT,
     age_based::EXPERIMENT,

@@ -47,7 +47,10 @@ pub struct Options {
 type Group = Vec<&'static Experiment>;
 
 /// Papers whose name selects all experiments that begin with it and a dash.
-const PAPERS: [(&str, &str); 1] = [("cake", "all figures of the CAKE paper")];
+const PAPERS: [(&str, &str); 2] = [
+    ("cake", "all figures of the CAKE paper"),
+    ("sqf-video", "all figures of the paper on SQF for audio and video"),
+];
 
 fn experiment() -> impl TypedValueParser<Value = Group> {
     let figures = ALL.iter().map(|one| (one.name, one.about));
@@ -58,7 +61,7 @@ fn experiment() -> impl TypedValueParser<Value = Group> {
 /// Returns the experiment with this name, or all experiments of the paper.
 fn group(name: &str) -> Group {
     let of_paper =
-        |one: &&Experiment| one.name.split_once('-').is_some_and(|(paper, _)| paper == name);
+        |one: &&Experiment| one.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
     find(name).map_or_else(|| ALL.iter().filter(of_paper).collect(), |one| vec![one])
 }
 
@@ -79,7 +82,7 @@ impl Options {
     #[must_use]
     pub fn list() -> String {
         let figures = ALL.iter().map(|experiment| (experiment.name, experiment.about));
-        figures.chain(PAPERS).map(|(name, about)| format!("  {name:<16}  {about}\n")).collect()
+        figures.chain(PAPERS).map(|(name, about)| format!("  {name:<17}  {about}\n")).collect()
     }
 }
 
@@ -132,6 +135,10 @@ mod tests {
             "cake-fig6",
         ];
         assert_eq!(cake, expected);
+        let video = names("sqf-video");
+        let expected =
+            ["sqf-video-theory", "sqf-video-testbed", "sqf-video-peak", "sqf-video-jitter"];
+        assert_eq!(video, expected);
         for (paper, _) in PAPERS {
             assert!(
                 Options::list().lines().any(|line| line.split_whitespace().next() == Some(paper))

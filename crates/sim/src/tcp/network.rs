@@ -24,6 +24,7 @@ use crate::link::Link;
 use crate::links::{self, LinkId, Links};
 use crate::measure::delay::Delays;
 use crate::measure::goodput::{Goodput, Loss};
+use crate::measure::jitter::DelayVariation;
 use crate::source::Sent;
 
 /// Direction of the link.
@@ -81,8 +82,8 @@ pub struct Parcel {
 enum Content {
     Data(Data),
     Ack(Ack),
-    /// An open-loop packet with its sending time.
-    Datagram(Nanos),
+    /// An open-loop packet with its sending time and the number of packets sent before it.
+    Datagram(Nanos, u64),
 }
 
 enum Event {
@@ -151,6 +152,10 @@ struct Datagrams {
     from: Nanos,
     to: Nanos,
     delays: Delays,
+    /// Variation of the delays, if measured.
+    variation: Option<DelayVariation>,
+    /// Number of packets sent at any time.
+    number: u64,
     sent: u64,
     arrived: u64,
 }
@@ -373,6 +378,8 @@ impl TcpNetwork {
             from,
             to,
             delays: Delays::new(),
+            variation: None,
+            number: 0,
             sent: 0,
             arrived: 0,
         });
@@ -502,6 +509,21 @@ impl TcpNetwork {
         &self.datagrams[id.0 as usize].delays
     }
 
+    /// Records the delay variation (RFC 3393) of this flow's packets that are sent from now on, in
+    /// the measured window.
+    pub fn measure_variation(&mut self, id: DatagramsId) {
+        self.datagrams[id.0 as usize].variation = Some(DelayVariation::default());
+    }
+
+    /// Returns the delay variation of consecutive packets of an open-loop flow that both arrived.
+    ///
+    /// # Panics
+    /// Unless [`TcpNetwork::measure_variation`] was called.
+    #[must_use]
+    pub fn variation(&self, id: DatagramsId) -> &DelayVariation {
+        self.datagrams[id.0 as usize].variation.as_ref().expect("it is measured")
+    }
+
     /// Returns the loss of datagrams sent in the measured window; those that have not arrived count
     /// as lost.
     #[must_use]
@@ -576,9 +598,10 @@ impl TcpNetwork {
         self.schedule_next(id);
         let flow = &mut self.datagrams[id as usize];
         flow.sent += u64::from((flow.from..flow.to).contains(&now));
-        let (way, key, ecn) = (flow.way, flow.key, flow.ecn);
+        let (way, key, ecn, number) = (flow.way, flow.key, flow.ecn, flow.number);
+        flow.number += 1;
         let len = payload + DATAGRAM_HEADERS;
-        let parcel = Parcel { of: id, len, content: Content::Datagram(now) };
+        let parcel = Parcel { of: id, len, content: Content::Datagram(now, number) };
         self.enter(now, way.link(), &key, ecn, parcel);
         self.serve(now, way.link());
     }
@@ -593,7 +616,7 @@ impl TcpNetwork {
             let key = match parcel.content {
                 Content::Data(_) => connection(parcel.of).key,
                 Content::Ack(_) => connection(parcel.of).back,
-                Content::Datagram(_) => self.datagrams[parcel.of as usize].key,
+                Content::Datagram(..) => self.datagrams[parcel.of as usize].key,
             };
             self.enter(now, id, &key, ecn, parcel);
         } else {
@@ -629,11 +652,14 @@ impl TcpNetwork {
                 self.connections[id as usize].sender.on_ack(now, &ack);
                 self.after_sender(now, id);
             }
-            Content::Datagram(sent) => {
+            Content::Datagram(sent, number) => {
                 let flow = &mut self.datagrams[id as usize];
                 if (flow.from..flow.to).contains(&sent) {
                     flow.arrived += 1;
                     flow.delays.record(now.since(sent));
+                    if let Some(variation) = &mut flow.variation {
+                        variation.record(number, sent, now);
+                    }
                 }
             }
         }
@@ -728,14 +754,14 @@ impl TcpNetwork {
         match self.naming {
             Naming::Key => {
                 let mark = match parcel.content {
-                    Content::Datagram(_) => self.datagrams[parcel.of as usize].mark,
+                    Content::Datagram(..) => self.datagrams[parcel.of as usize].mark,
                     _ => self.connections[parcel.of as usize].mark,
                 };
                 link.enter_with_key(now, (key, mark), len, ecn, parcel)
             }
             Naming::One => link.enter_with_ecn(now, FlowId(0), len, ecn, parcel),
             Naming::Number(connections) => {
-                let before = u32::from(matches!(parcel.content, Content::Datagram(_)));
+                let before = u32::from(matches!(parcel.content, Content::Datagram(..)));
                 let flow = FlowId(parcel.of + before * connections);
                 link.enter_with_ecn(now, flow, len, ecn, parcel)
             }

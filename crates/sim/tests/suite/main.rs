@@ -21,5 +21,6 @@ mod replay;
 mod small_windows;
 mod sparse;
 mod sqf_adsl;
+mod sqf_video;
 mod tcp_speed;
 mod users_sqf;
