@@ -83,6 +83,12 @@ impl Cbr {
         Self { start, payload, pace: Pace::at_rate(bits_per_second, payload) }
     }
 
+    /// Returns the payload of each packet in bytes.
+    #[must_use]
+    pub const fn payload(&self) -> u32 {
+        self.payload
+    }
+
     /// Creates one direction of a G.711 call: 64 kbit/s in 160 bytes every 20 ms (RFC 3551
     /// §4.5.14).
     #[must_use]

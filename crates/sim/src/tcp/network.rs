@@ -36,6 +36,9 @@ pub enum Way {
 }
 
 impl Way {
+    /// Both directions; each is at the index that it has as a number.
+    pub const BOTH: [Self; 2] = [Self::Up, Self::Down];
+
     const fn link(self) -> LinkId {
         LinkId(match self {
             Self::Up => 0,
@@ -149,7 +152,7 @@ pub struct ConnectionId(u32);
 pub struct DatagramsId(u32);
 
 /// Headers of IPv4 and UDP, in bytes.
-const DATAGRAM_HEADERS: u32 = 28;
+pub const DATAGRAM_HEADERS: u32 = 28;
 
 /// Connections, open-loop flows, the link, and the clock.
 pub struct TcpNetwork {
