@@ -21,6 +21,7 @@ pub mod dumbbell;
 pub mod harness;
 pub mod home_gateway;
 pub mod l4s;
+pub mod mixed_load;
 pub mod narrow_uplink;
 mod options;
 pub mod output;
