@@ -20,14 +20,16 @@
 //! In the order in which a packet meets them:
 //!
 //! - [`event`]: event queue and clock; simultaneous events leave in insertion order
-//! - [`source`]: open-loop sources: constant rate, calls, on–off
+//! - [`source`]: open-loop sources: constant rate, Poisson, on–off, speech, video, traces
+//! - [`sizes`]: flow sizes: web search, data mining, Pareto
 //! - [`capture`]: recorded traffic: pcap and pcapng
 //! - [`app`]: applications: file transfers, web pages, calls and video
 //! - [`host`]: TCP/IP hosts, with smoltcp inside
 //! - [`discipline`]: queueing disciplines by name, behind a shaper
 //! - [`link`]: one direction of a link: buffers, flow hash, queue, rate and delay
 //! - [`network`]: hosts on both sides of a bottleneck
-//! - [`tcp`]: model TCP: NewReno, CUBIC, Prague-like and BBR-like senders, and receivers
+//! - [`tcp`]: model TCP: NewReno, CUBIC, Prague-like and BBR-like senders, and receivers;
+//!   [`tcp::traffic`]: pages, peer-to-peer, RRUL, arriving flows, the profiles of RFC 7928
 //! - [`path`]: sources without hosts over a chain of links
 //! - [`replay`]: a capture through flow hash, scheduler and shaper
 //! - [`experiments`]: complete experiments, for `sim reproduce`
@@ -53,5 +55,6 @@ pub mod path;
 pub mod plot;
 pub mod progress;
 pub mod replay;
+pub mod sizes;
 pub mod source;
 pub mod tcp;

@@ -6,6 +6,7 @@
 //!        ◀─ link ◀─ Ack ──                   the other way
 //! ```
 //!
+//! - [`traffic`]: pages, peer-to-peer, RRUL, arriving flows, the profiles of RFC 7928
 //! - [`network`]: connections and open-loop flows over both directions of a link
 //! - [`Sender`]: transmission and loss recovery
 //! - [`Receiver`]: order, delayed acknowledgements, SACK blocks, echoes of marks
@@ -27,8 +28,9 @@
 //! | ECN | RFC 3168 §6.1; a count of marks in each acknowledgement for scalable senders |
 //!
 //! **Simplifications.** Connections are established from the start: there is no handshake, and ECN
-//! is negotiated. All segments are full, including the last one, and numbered; a segment number
-//! replaces a range of sequence numbers. There is no reverse data. The receiver's window is
+//! is negotiated; [`traffic::Pages`] sends handshakes as transfers of their own. All segments of a
+//! connection have one size, including the last one, and are numbered; a segment number replaces a
+//! range of sequence numbers. There is no reverse data. The receiver's window is
 //! unlimited unless [`Config::window`] is set: Linux lets its buffers grow to 6 MB, more than any
 //! link here holds. Segments are not coalesced. A link never reorders segments, so nothing undoes a
 //! window reduction made in error.
@@ -43,6 +45,7 @@ mod scoreboard;
 mod sender;
 #[cfg(test)]
 mod tests;
+pub mod traffic;
 
 pub use receiver::Receiver;
 pub use sender::{Config, Events, Recovery, Sender};

@@ -11,7 +11,6 @@
 
 mod flow_level;
 mod report;
-mod sizes;
 mod transfer_report;
 mod transfers;
 

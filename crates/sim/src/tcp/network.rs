@@ -93,6 +93,8 @@ enum Event {
     Timer(u32, Timer),
     /// A connection starts.
     Begin(u32),
+    /// Data reaches the queue after the delay of its access link.
+    Enter(Parcel, Ecn),
     /// An open-loop flow sends this payload.
     Send(u32, u32),
     Arrive(Parcel, Ecn),
@@ -122,7 +124,20 @@ struct Connection {
     left: [u64; 2],
     /// Times of the valid timer events.
     armed: [Option<Nanos>; 3],
+    /// Payload of each segment in bytes.
+    payload: u32,
+    segments: u32,
+    /// Delay of data between the sender and the queue.
+    access: Nanos,
+    /// Start; the end of time while it waits for others.
     begins: Nanos,
+    /// Number of connections whose data must arrive before this one begins, and the pause then.
+    waits_for: usize,
+    pause: Nanos,
+    /// Connections that wait for this one.
+    followers: Vec<u32>,
+    /// Time at which all data had arrived at the receiver.
+    arrived: Option<Nanos>,
     /// Time at which the sender knew that everything had arrived.
     done: Option<Nanos>,
     goodput: Goodput,
@@ -254,7 +269,52 @@ impl TcpNetwork {
         begins: Nanos,
         config: Config,
     ) -> ConnectionId {
+        let id = self.add_connection(way, hosts, config);
+        self.begin(id, begins);
+        ConnectionId(id)
+    }
+
+    /// Adds a connection like [`TcpNetwork::connect`] that begins `pause` after all data of the
+    /// connections `after` has arrived at their receivers: at once if there are none, and never if
+    /// one of them has no end. A response follows its request this way.
+    ///
+    /// # Panics
+    /// If there are 2^32 connections.
+    pub fn connect_after(
+        &mut self,
+        way: Way,
+        hosts: [u8; 2],
+        after: &[ConnectionId],
+        pause: Nanos,
+        config: Config,
+    ) -> ConnectionId {
+        let id = self.add_connection(way, hosts, config);
+        let mut latest = self.links.now();
+        for before in after {
+            let before = &mut self.connections[before.0 as usize];
+            match before.arrived {
+                Some(arrived) => latest = latest.max(arrived),
+                None => {
+                    before.followers.push(id);
+                    self.connections[id as usize].waits_for += 1;
+                }
+            }
+        }
+        self.connections[id as usize].pause = pause;
+        if self.connections[id as usize].waits_for == 0 {
+            self.begin(id, latest.plus(pause));
+        }
+        ConnectionId(id)
+    }
+
+    fn begin(&mut self, id: u32, at: Nanos) {
+        self.connections[id as usize].begins = at;
+        self.links.schedule(at, Event::Begin(id));
+    }
+
+    fn add_connection(&mut self, way: Way, hosts: [u8; 2], config: Config) -> u32 {
         let id = u32::try_from(self.connections.len()).expect("fewer connections than numbers");
+        let segments = config.segments;
         let key = key(way, hosts, 6, id);
         self.connections.push(Connection {
             sender: Sender::new(config),
@@ -266,13 +326,19 @@ impl TcpNetwork {
             sent: 0,
             left: [0; 2],
             armed: [None; 3],
-            begins,
+            payload: super::PAYLOAD,
+            segments,
+            access: Nanos::ZERO,
+            begins: Nanos::MAX,
+            waits_for: 0,
+            pause: Nanos::ZERO,
+            followers: Vec::new(),
+            arrived: None,
             done: None,
             goodput: Goodput::over(self.measured.0, self.measured.1),
             delays: None,
         });
-        self.links.schedule(begins, Event::Begin(id));
-        ConnectionId(id)
+        id
     }
 
     /// Adds an open-loop flow: the payloads of `source`, one packet for each, with UDP headers.
@@ -326,6 +392,61 @@ impl TcpNetwork {
     /// Sets the DSCP of an open-loop flow's packets from now on; initially CS0.
     pub fn mark_source(&mut self, id: DatagramsId, mark: Dscp) {
         self.datagrams[id.0 as usize].mark = mark;
+    }
+
+    /// Sets the payload of each segment of a connection in bytes, for transfers of less than a full
+    /// segment; initially [`PAYLOAD`](super::PAYLOAD).
+    pub fn set_payload(&mut self, id: ConnectionId, bytes: u32) {
+        self.connections[id.0 as usize].payload = bytes;
+    }
+
+    /// Delays the data of a connection between its sender and the queue, like an access link of
+    /// unlimited rate, from now on; initially not at all. Connections over one bottleneck get
+    /// different round-trip times this way.
+    pub fn set_access_delay(&mut self, id: ConnectionId, delay: Nanos) {
+        self.connections[id.0 as usize].access = delay;
+    }
+
+    /// Gives a connection the addresses and ports of another one, so that queues see one flow in
+    /// each direction. Each number keeps its segments: the two are transfers of one persistent
+    /// connection.
+    pub fn share_ports(&mut self, id: ConnectionId, with: ConnectionId) {
+        let Connection { way, key, back, .. } = self.connections[with.0 as usize];
+        let connection = &mut self.connections[id.0 as usize];
+        (connection.key, connection.back) =
+            if connection.way == way { (key, back) } else { (back, key) };
+    }
+
+    /// Returns the start of a connection; `None` if it waits for others.
+    #[must_use]
+    pub fn begins(&self, id: ConnectionId) -> Option<Nanos> {
+        let begins = self.connections[id.0 as usize].begins;
+        (begins != Nanos::MAX).then_some(begins)
+    }
+
+    /// Returns the time at which all data of a connection had arrived at the receiver; `None` if it
+    /// has not.
+    #[must_use]
+    pub fn arrival(&self, id: ConnectionId) -> Option<Nanos> {
+        self.connections[id.0 as usize].arrived
+    }
+
+    /// Returns the code point of a connection's packets.
+    #[must_use]
+    pub fn mark(&self, id: ConnectionId) -> Dscp {
+        self.connections[id.0 as usize].mark
+    }
+
+    /// Returns the code point of an open-loop flow's packets.
+    #[must_use]
+    pub fn source_mark(&self, id: DatagramsId) -> Dscp {
+        self.datagrams[id.0 as usize].mark
+    }
+
+    /// Returns the direction of a connection's data.
+    #[must_use]
+    pub fn way(&self, id: ConnectionId) -> Way {
+        self.connections[id.0 as usize].way
     }
 
     /// Returns the bytes of a connection that arrived in order in the measured window.
@@ -419,6 +540,11 @@ impl TcpNetwork {
                 links::Event::Own(Event::Timer(id, timer)) => self.on_timer(now, id, timer),
                 links::Event::Own(Event::Send(id, payload)) => self.send_datagram(now, id, payload),
                 links::Event::Own(Event::Arrive(parcel, ecn)) => self.arrive(now, parcel, ecn),
+                links::Event::Own(Event::Enter(parcel, ecn)) => {
+                    let Connection { way, key, .. } = self.connections[parcel.of as usize];
+                    self.enter(now, way.link(), &key, ecn, parcel);
+                    self.serve(now, way.link());
+                }
                 links::Event::Own(Event::Modem(parcel, ecn)) => self.pass(now, parcel, ecn),
             }
         }
@@ -494,8 +620,13 @@ impl TcpNetwork {
                 let before = connection.receiver.in_order();
                 let ack = connection.receiver.receive(now, data, ecn == Ecn::Ce);
                 let news = connection.receiver.in_order() - before;
-                connection.goodput.record(now, u64::from(news) * u64::from(super::PAYLOAD));
+                connection.goodput.record(now, u64::from(news) * u64::from(connection.payload));
+                let is_complete = connection.receiver.in_order() >= connection.segments;
+                let completes = is_complete && connection.arrived.is_none();
                 self.after_receiver(now, id, ack);
+                if completes {
+                    self.release_followers(now, id);
+                }
             }
             Content::Ack(ack) => {
                 self.connections[id as usize].sender.on_ack(now, &ack);
@@ -507,6 +638,20 @@ impl TcpNetwork {
                     flow.arrived += 1;
                     flow.delays.record(now.since(sent));
                 }
+            }
+        }
+    }
+
+    /// Begins the connections that waited only for this one.
+    fn release_followers(&mut self, now: Nanos, id: u32) {
+        let connection = &mut self.connections[id as usize];
+        connection.arrived = Some(now);
+        for follower in core::mem::take(&mut connection.followers) {
+            let connection = &mut self.connections[follower as usize];
+            connection.waits_for -= 1;
+            if connection.waits_for == 0 {
+                let at = now.plus(connection.pause);
+                self.begin(follower, at);
             }
         }
     }
@@ -541,17 +686,22 @@ impl TcpNetwork {
 
     /// Sends a sender's permitted segments and sets its timers.
     fn after_sender(&mut self, now: Nanos, id: u32) {
-        let (way, key) = {
+        let (way, key, access, len) = {
             let connection = &mut self.connections[id as usize];
             if connection.sender.is_done() && connection.done.is_none() {
                 connection.done = Some(now);
             }
-            (connection.way, connection.key)
+            let Connection { way, key, access, payload, .. } = *connection;
+            (way, key, access, payload + super::HEADERS)
         };
         let mut has_sent = false;
         while let Some((data, ecn)) = self.connections[id as usize].sender.poll(now) {
+            let parcel = Parcel { of: id, len, content: Content::Data(data) };
+            if access > Nanos::ZERO {
+                self.links.schedule(now.plus(access), Event::Enter(parcel, ecn));
+                continue;
+            }
             has_sent = true;
-            let parcel = Parcel { of: id, len: Data::LEN, content: Content::Data(data) };
             self.enter(now, way.link(), &key, ecn, parcel);
         }
         let sender = &mut self.connections[id as usize].sender;

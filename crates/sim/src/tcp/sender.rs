@@ -46,6 +46,9 @@ pub struct Config {
     pub segments: u32,
     /// Receiver's window in segments.
     pub window: u32,
+    /// Initial congestion window in segments. A window below 2 delays the second segment until the
+    /// receiver's timer has expired.
+    pub initial_window: u32,
     /// Loss recovery algorithm.
     pub recovery: Recovery,
     /// Paces segments even if the congestion control does not: at twice the window per round trip
@@ -55,11 +58,19 @@ pub struct Config {
 }
 
 impl Config {
-    /// Creates the configuration of a transfer without end and without a window limit.
+    /// Creates the configuration of a transfer without end and without a window limit, with an
+    /// initial window of ten segments (RFC 6928).
     #[must_use]
     pub fn new(control: Box<dyn Controller>) -> Self {
         let (segments, window) = (u32::MAX, u32::MAX);
-        Self { control, segments, window, recovery: Recovery::default(), paced: false }
+        Self {
+            control,
+            segments,
+            window,
+            initial_window: Window::INITIAL.size as u32,
+            recovery: Recovery::default(),
+            paced: false,
+        }
     }
 }
 
@@ -146,11 +157,12 @@ impl Sender {
     /// Creates an established connection with nothing sent.
     #[must_use]
     pub fn new(config: Config) -> Self {
+        let window = Window { size: config.initial_window.into(), ..Window::INITIAL };
         Self {
             config,
             board: Scoreboard::default(),
             rto: Rto::default(),
-            window: Window::INITIAL,
+            window,
             state: State::Open,
             expires: None,
             probe: None,

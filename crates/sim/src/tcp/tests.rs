@@ -193,7 +193,8 @@ fn everything_arrives_under_random_loss() {
             let recovery = if seed % 2 == 0 { Recovery::Proportional } else { Recovery::AtOnce };
             let paced = seed % 3 == 0;
             let window = if seed % 5 == 0 { 7 } else { u32::MAX };
-            let mut sender = Sender::new(Config { control, segments, window, recovery, paced });
+            let mut sender =
+                Sender::new(Config { segments, window, recovery, paced, ..Config::new(control) });
             let (mut receiver, mut events) = (Receiver::new(), EventQueue::new());
             events.schedule(Nanos::ZERO, Event::Timers);
             while !sender.is_done() {

@@ -5,7 +5,7 @@
 //! The flow schedulers are those of the library, with packets of a tenth of the shortest flow,
 //! which is close to a fluid because a turn is one packet.
 
-use super::sizes::Sizes;
+use crate::sizes::{BoundedPareto, FlowSizes};
 use conformance::rng::Streams;
 use freeboard::sched_core::{
     AgeDrr, AgeFlow, AgeParams, Drr, DrrFlow, FlowId, FlowScheduler, ThresholdRange,
@@ -18,9 +18,10 @@ const LONGEST: f64 = 10_000.0;
 /// Index of the Pareto distribution.
 const SHAPE: f64 = 1.5;
 /// Distribution of sizes in packets.
-const PACKETS: Sizes = Sizes { shape: SHAPE, shortest: UNIT as f64, range: LONGEST };
+const PACKETS: BoundedPareto =
+    BoundedPareto::new(SHAPE, UNIT as f64, UNIT as f64 * LONGEST).unwrap();
 /// Distribution of sizes in units.
-const UNITS: Sizes = Sizes { shortest: 1.0, ..PACKETS };
+const UNITS: BoundedPareto = BoundedPareto::new(SHAPE, 1.0, LONGEST).unwrap();
 /// Maximum number of concurrent flows. The number of flows under processor sharing is geometric: at
 /// a load of 0.9 there are 4,096 with a probability of 10^-187.
 const ROOM: usize = 4_096;
@@ -90,7 +91,8 @@ where
     S: FlowScheduler<Config = u32>,
 {
     let streams = Streams::new(seed);
-    let sizes = PACKETS.draw(&mut streams.stream("sizes"), flows);
+    let sizes = FlowSizes::BoundedPareto(PACKETS);
+    let sizes = sizes.draw_from_each_part(&mut streams.stream("sizes"), flows);
     let mut distances = streams.stream("distances");
     // In units of time of one packet.
     let distance = mean_size() * f64::from(UNIT) / load;
@@ -185,6 +187,7 @@ pub(super) fn least(load: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::transfers::transfer_sizes;
     use super::*;
 
     /// Goal: the mean of the distribution and the truncated moments are right. Method: compare with
@@ -220,7 +223,8 @@ mod tests {
     /// Goal: the sizes of a run have the right mean and are not ordered.
     #[test]
     fn sizes_have_their_mean() {
-        let sizes = PACKETS.draw(&mut Streams::new(1).stream("sizes"), 100_000);
+        let sizes = FlowSizes::BoundedPareto(PACKETS);
+        let sizes = sizes.draw_from_each_part(&mut Streams::new(1).stream("sizes"), 100_000);
         let mean = |sizes: &[u64]| {
             let below = sizes.iter().map(|&size| size.min(100 * u64::from(UNIT))).sum::<u64>();
             below as f64 / sizes.len() as f64 / f64::from(UNIT)
@@ -231,13 +235,13 @@ mod tests {
             assert!((mean(part) - exact).abs() < 0.25, "{}", mean(part));
         }
         for (shape, shortest) in [(1.1, 18_216.0), (1.3, 26_397.0), (1.5, 34_421.0)] {
-            let transfers = Sizes::transfers(shape);
+            let transfers = transfer_sizes(shape);
             let parts = 100_000;
             let of_part =
                 |part: u32| transfers.quantile((f64::from(part) + 0.5) / f64::from(parts));
             let mean = (0..parts).map(of_part).sum::<f64>() / f64::from(parts);
             assert!((mean - 100_000.0).abs() < 50.0, "{mean}");
-            assert!((transfers.shortest - shortest).abs() < 1.0, "{transfers:?}");
+            assert!((transfers.smallest() - shortest).abs() < 1.0, "{transfers:?}");
         }
         assert!((UNITS.mean() - moment(1, LONGEST)).abs() < 1e-9);
     }

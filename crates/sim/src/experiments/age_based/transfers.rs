@@ -18,9 +18,9 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
-use super::sizes::Sizes;
 use crate::discipline::{Bottleneck, by_number, descriptors, longest, one_queue};
 use crate::link::Link;
+use crate::sizes::{BoundedPareto, FlowSizes};
 use crate::tcp::congestion::Cubic;
 use crate::tcp::network::{Naming, TcpNetwork, Way};
 use crate::tcp::{Config, Data, PAYLOAD};
@@ -114,12 +114,19 @@ pub(super) struct Outcome {
     pub(super) resent: f64,
 }
 
+/// Returns sizes of transfers in bytes: the longest is a thousand times the shortest, the mean is
+/// 100,000.
+pub(super) fn transfer_sizes(shape: f64) -> BoundedPareto {
+    BoundedPareto::with_mean(shape, 100_000.0, 1_000.0).expect("in range")
+}
+
 /// Runs `count` transfers to their end.
 pub(super) fn run(setup: &Setup, seed: u64, count: u32) -> Outcome {
     let rate = Rate::megabits_per_second(u64::from(setup.gigabits) * 1_000)
         .expect("a rate that lines have");
-    let (streams, sizes) = (Streams::new(seed), Sizes::transfers(setup.shape));
-    let bytes = sizes.draw(&mut streams.stream("transfers"), count);
+    let (streams, sizes) = (Streams::new(seed), transfer_sizes(setup.shape));
+    let bytes = FlowSizes::BoundedPareto(sizes);
+    let bytes = bytes.draw_from_each_part(&mut streams.stream("transfers"), count);
     let mut distances = streams.stream("begins");
     let bits = f64::from(setup.gigabits) * 1e9;
     let distance = sizes.mean() * 8.0 / bits / setup.load;
