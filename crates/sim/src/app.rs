@@ -5,10 +5,12 @@
 
 mod bulk;
 mod bulk_or_media;
+mod bulk_pairs;
 mod media;
 mod web;
 
 pub use bulk::{BulkReceiver, BulkSender};
 pub use bulk_or_media::BulkOrMedia;
+pub use bulk_pairs::BulkPairs;
 pub use media::{Media, Packetised};
 pub use web::{Browser, Load, Page, WebServer};

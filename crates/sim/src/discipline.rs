@@ -27,7 +27,7 @@ use freeboard::{AqmKind, Dscp, HashDirectory, Hashed, Isolation};
 
 pub use flow_lists::FlowLists;
 pub use isolated::{Drops, isolated, isolated_smart, isolated_with};
-pub use managed::{fair_queues, one_queue};
+pub use managed::{Managed, fair_queues, fq_codel, one_queue};
 pub use users::{PerUser, UserFlows, users_sqf_with_codel};
 pub use virtual_queues::{Placement, VirtualQueues};
 pub use weighted::{Weighted, WeightedFlow};

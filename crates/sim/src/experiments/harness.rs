@@ -19,6 +19,8 @@ use serde::de::DeserializeOwned;
 
 use super::Report;
 use super::run_file::{RunFile, RunFileError};
+use crate::measure::delay::Delays;
+use crate::measure::estimate::mean;
 use crate::progress::Progress;
 
 /// An experiment: cells that differ in their parameters, runs of a cell with a seed each, and a
@@ -58,6 +60,26 @@ impl<C, R> Deref for Row<C, R> {
 
     fn deref(&self) -> &C {
         &self.cell
+    }
+}
+
+impl<C, R> Row<C, R> {
+    /// Returns the mean of a value over all runs.
+    ///
+    /// # Panics
+    /// If there are no runs.
+    pub fn mean(&self, value: impl Fn(&R) -> f64) -> f64 {
+        mean(&self.runs.iter().map(value).collect::<Vec<_>>()).expect("there are runs")
+    }
+
+    /// Returns the maximum of a value over all runs; zero without runs.
+    pub fn most(&self, value: impl Fn(&R) -> f64) -> f64 {
+        self.runs.iter().map(value).fold(0.0, f64::max)
+    }
+
+    /// Returns the delays of all runs together.
+    pub fn delays(&self, of: impl Fn(&R) -> &Delays) -> Delays {
+        self.runs.iter().flat_map(|run| of(run).samples()).copied().collect()
     }
 }
 

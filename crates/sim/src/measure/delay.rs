@@ -96,6 +96,22 @@ impl Delays {
         nearest_rank(&self.sorted(), per_mille)
     }
 
+    /// Returns a quantile like [`Delays::quantile`] in milliseconds; infinity without samples.
+    #[must_use]
+    pub fn millis(&self, per_mille: u32) -> f64 {
+        self.quantile(per_mille).map_or(f64::INFINITY, |delay| delay.0 as f64 / 1e6)
+    }
+
+    /// Returns the distribution in steps of half a percent, for a chart with a logarithmic axis:
+    /// delays in milliseconds, at least 10 µs, and the percentage of samples that are no longer.
+    #[must_use]
+    pub fn distribution(&self) -> Vec<(f64, f64)> {
+        let sorted = self.sorted();
+        let Some(last) = sorted.len().checked_sub(1) else { return Vec::new() };
+        let at = |step: usize| (sorted[last * step / 200].0 as f64 / 1e6).max(0.01);
+        (0..=200).map(|step| (at(step), step as f64 / 2.0)).collect()
+    }
+
     fn sorted(&self) -> Vec<Nanos> {
         let mut sorted = self.samples.clone();
         sorted.sort_unstable();
@@ -148,6 +164,16 @@ mod tests {
         let far: Delays = [0, 2].map(|by| Nanos((1 << 60) + by)).into_iter().collect();
         assert!(far.deviation().is_some_and(|by| by < 129.0), "{:?}", far.deviation());
         assert_eq!(Delays::new().deviation(), None);
+    }
+
+    #[test]
+    fn a_distribution_rises_from_the_shortest_to_the_longest() {
+        let delays: Delays = (0..=200).map(Nanos::from_millis).collect();
+        let steps = delays.distribution();
+        assert_eq!((steps.len(), steps[0], steps[200]), (201, (0.01, 0.0), (200.0, 100.0)));
+        assert!(steps.contains(&(50.0, 25.0)), "{steps:?}");
+        assert_eq!(Delays::new().distribution(), []);
+        assert_eq!((delays.millis(500), Delays::new().millis(500)), (100.0, f64::INFINITY));
     }
 
     #[test]

@@ -58,6 +58,15 @@ impl Loss {
     }
 }
 
+impl core::iter::Sum for Loss {
+    fn sum<I: Iterator<Item = Self>>(losses: I) -> Self {
+        losses.fold(Self::default(), |sum, next| Self {
+            sent: sum.sent + next.sent,
+            lost: sum.lost + next.lost,
+        })
+    }
+}
+
 /// Returns Jain's fairness index (Jain, Chiu and Hawe 1984): (Σy)² / (n·Σy²).
 ///
 /// 1 if all shares are equal, 1/n if one has everything. `None` without shares or if all are zero.
