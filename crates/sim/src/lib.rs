@@ -30,6 +30,7 @@
 //! - [`tcp`]: model TCP: NewReno, CUBIC, Prague-like and BBR-like senders, and receivers
 //! - [`path`]: sources without hosts over a chain of links
 //! - [`replay`]: a capture through flow hash, scheduler and shaper
+//! - [`attack`]: a victim host and open-loop attackers in front of a bare queue
 //! - [`experiments`]: complete experiments, for `sim reproduce`
 //! - [`measure`]: delay, loss, jitter, goodput, fairness, and call quality
 //! - [`plot`]: tables as text, for diffs; charts as SVG
@@ -39,6 +40,7 @@
 //! [`network`], [`tcp`] and [`path`] share one event loop (the private module `links`).
 
 pub mod app;
+pub mod attack;
 pub mod capture;
 pub mod discipline;
 pub mod event;

@@ -1,16 +1,14 @@
 //! A victim host under attack, behind every discipline: the value of isolation.
 //!
-//! The scenario and its assumptions are in [`crate::experiments::attacks::scenario`]; the bound is
+//! The scenario and its assumptions are in [`crate::attack`]; the bound is
 //! derived in `docs/isolation.md`.
-
-pub mod scenario;
 
 use std::thread;
 
 use super::{Check, Experiment, Report};
+use crate::attack::{Attack, BYTE_NS, Candidate, Outcome, Setup, run, wait_bound};
 use crate::plot::{Column, TextTable, fixed, percent};
 use crate::progress::Progress;
-use scenario::{Attack, BYTE_NS, Candidate, Outcome, Setup, run, wait_bound};
 
 /// The experiment `sim reproduce attacks`.
 pub const EXPERIMENT: Experiment = Experiment {
