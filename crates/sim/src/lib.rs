@@ -31,6 +31,7 @@
 //! - [`path`]: sources without hosts over a chain of links
 //! - [`replay`]: a capture through flow hash, scheduler and shaper
 //! - [`attack`]: a victim host and open-loop attackers in front of a bare queue
+//! - [`reserved`]: flows with reserved rates across routers
 //! - [`experiments`]: complete experiments, for `sim reproduce`
 //! - [`measure`]: delay, loss, jitter, goodput, fairness, and call quality
 //! - [`plot`]: tables as text, for diffs; charts as SVG
@@ -55,5 +56,6 @@ pub mod path;
 pub mod plot;
 pub mod progress;
 pub mod replay;
+pub mod reserved;
 pub mod source;
 pub mod tcp;

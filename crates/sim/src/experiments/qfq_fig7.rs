@@ -1,12 +1,11 @@
 //! QFQ Fig. 7 and Table II: delays of flows with reserved rates across three routers.
 //!
 //! The scenario, and its assumptions where the paper is silent, is
-//! [`crate::experiments::qfq_fig7::scenario`]. The figures of the paper's Table II are not in the
+//! [`crate::reserved`]. The figures of the paper's Table II are not in the
 //! text we have. The comparison is with its shape, as stated in the text, and with the figures of a
 //! second model of the scenario.
 
 mod report;
-pub mod scenario;
 
 use std::thread;
 
@@ -18,7 +17,7 @@ use crate::measure::delay::Delays;
 use crate::measure::estimate::Estimate;
 use crate::measure::goodput::Loss;
 use crate::progress::Progress;
-use scenario::{Crossing, OBSERVED, Outcome, Setup, Starts};
+use crate::reserved::{Crossing, OBSERVED, Outcome, Setup, Starts};
 
 /// The experiment `sim reproduce qfq-fig7`.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -108,7 +107,7 @@ fn run(seeds: u32, progress: &Progress) -> Report {
 fn measure(row: Row, seeds: u32, progress: &Progress) -> Measured {
     let one = |seed| {
         let setup = Setup { seed, ..row.setup };
-        let outcome = scenario::run(&setup);
+        let outcome = crate::reserved::run(&setup);
         progress.done();
         outcome.expect("weights, lengths and quanta are within their ranges")
     };

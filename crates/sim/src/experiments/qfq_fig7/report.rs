@@ -1,10 +1,10 @@
 //! Tables, picture and checks of QFQ Fig. 7.
 
-use super::scenario::PROPAGATION;
 use super::{Measured, ObservedFlow};
 use crate::experiments::{Check, Report};
 use crate::measure::estimate::Estimate;
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
+use crate::reserved::PROPAGATION;
 
 /// Delay of F1 alone: propagation of 22 ms, two packets of 200 bytes at 10 Mbit/s and two at 100.
 const BASE_MS: f64 = 22.352;
