@@ -96,6 +96,18 @@ impl Delays {
         nearest_rank(&self.sorted(), per_mille)
     }
 
+    /// Returns the distribution function for a chart, in steps of half a percent: pairs of a delay
+    /// in milliseconds and the percentage of packets with at most this delay. It ends at `arrived`,
+    /// the ratio of samples to packets sent. Empty without samples.
+    #[must_use]
+    pub fn distribution(&self, arrived: f64) -> Vec<(f64, f64)> {
+        let sorted = self.sorted();
+        let Some(last) = sorted.len().checked_sub(1) else { return Vec::new() };
+        let at = |step: usize| sorted[last * step / 200].0 as f64 / 1e6;
+        let steps = (0..=200).map(|step| (at(step), step as f64 / 200.0 * (100.0 * arrived)));
+        [(at(0), 0.0)].into_iter().chain(steps).collect()
+    }
+
     fn sorted(&self) -> Vec<Nanos> {
         let mut sorted = self.samples.clone();
         sorted.sort_unstable();
@@ -139,6 +151,15 @@ mod tests {
         let [min, mean, p50, p99, max] = [1, 4, 2, 9, 9].map(Nanos);
         assert_eq!(delays.summary(), Some(Summary { count: 4, min, mean, p50, p99, max }));
         assert_eq!(delays.samples()[0], Nanos(5), "the order of recording is kept");
+    }
+
+    #[test]
+    fn a_distribution_ends_at_the_part_that_arrived() {
+        let delays: Delays = [4_000_000, 2_000_000].map(Nanos).into_iter().collect();
+        let points = delays.distribution(0.5);
+        assert_eq!((points.len(), points[0], points[1]), (202, (2.0, 0.0), (2.0, 0.0)));
+        assert_eq!((points[200], points[201]), ((2.0, 49.75), (4.0, 50.0)));
+        assert_eq!(Delays::new().distribution(1.0), []);
     }
 
     #[test]
