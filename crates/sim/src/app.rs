@@ -4,11 +4,11 @@
 //! [`crate::source`]. Everything is measured at the receiver.
 
 mod bulk;
-mod bulk_or_media;
 mod media;
+mod transfers;
 mod web;
 
 pub use bulk::{BulkReceiver, BulkSender};
-pub use bulk_or_media::BulkOrMedia;
 pub use media::{Media, Packetised};
+pub use transfers::Transfers;
 pub use web::{Browser, Load, Page, WebServer};

@@ -19,6 +19,7 @@ pub mod cake_fig6;
 pub mod codel_rfc;
 pub mod harness;
 pub mod home_gateway;
+mod hosts;
 pub mod l4s;
 pub mod narrow_uplink;
 mod options;
