@@ -1,9 +1,8 @@
 //! QFQ Fig. 7 and Table II: delays of flows with reserved rates across three routers.
 //!
-//! The scenario, and its assumptions where the paper is silent, is
-//! [`crate::reserved`]. The figures of the paper's Table II are not in the
-//! text we have. The comparison is with its shape, as stated in the text, and with the figures of a
-//! second model of the scenario.
+//! The scenario, and its assumptions where the paper is silent, is [`crate::reserved`]. The figures
+//! of the paper's Table II are not in the text we have. The comparison is with its shape, as stated
+//! in the text, and with the figures of a second model of the scenario.
 
 mod report;
 
