@@ -6,6 +6,7 @@
 //! the [`SmartQueue`](freeboard::SmartQueue), which also isolates hosts and has an AQM.
 
 mod flow_lists;
+mod gateway;
 mod isolated;
 mod managed;
 mod users;
@@ -26,6 +27,7 @@ use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{AqmKind, Dscp, HashDirectory, Hashed, Isolation};
 
 pub use flow_lists::FlowLists;
+pub use gateway::GatewayQueue;
 pub use isolated::{Drops, isolated, isolated_smart, isolated_with};
 pub use managed::{Managed, fair_queues, fq_codel, one_queue};
 pub use users::{PerUser, UserFlows, users_sqf_with_codel};

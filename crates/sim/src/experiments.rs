@@ -21,6 +21,7 @@ pub mod dumbbell;
 pub mod harness;
 pub mod home_gateway;
 pub mod html;
+mod hosts;
 pub mod l4s;
 pub mod mixed_load;
 pub mod narrow_uplink;

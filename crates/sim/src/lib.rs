@@ -34,6 +34,8 @@
 //!   [`tcp::traffic`]: pages, peer-to-peer, RRUL, arriving flows, the profiles of RFC 7928
 //! - [`path`]: sources without hosts over a chain of links
 //! - [`replay`]: a capture through flow hash, scheduler and shaper
+//! - [`attack`]: a victim host and open-loop attackers in front of a bare queue
+//! - [`reserved`]: flows with reserved rates across routers
 //! - [`experiments`]: complete experiments, for `sim reproduce`
 //! - [`scenario`]: experiments of your own, in a TOML file
 //! - [`measure`]: delay, loss, jitter, goodput, fairness, and call quality
@@ -45,6 +47,7 @@
 //! [`network`], [`tcp`] and [`path`] share one event loop (the private module `links`).
 
 pub mod app;
+pub mod attack;
 pub mod capture;
 pub mod command_line;
 pub mod discipline;
@@ -62,5 +65,6 @@ pub mod progress;
 pub mod replay;
 pub mod scenario;
 pub mod sizes;
+pub mod reserved;
 pub mod source;
 pub mod tcp;

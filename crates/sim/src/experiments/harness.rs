@@ -77,6 +77,11 @@ impl<C, R> Row<C, R> {
         self.runs.iter().map(value).fold(0.0, f64::max)
     }
 
+    /// Returns the minimum of a value over all runs; infinity without runs.
+    pub fn least(&self, value: impl Fn(&R) -> f64) -> f64 {
+        self.runs.iter().map(value).fold(f64::INFINITY, f64::min)
+    }
+
     /// Returns the delays of all runs together.
     pub fn delays(&self, of: impl Fn(&R) -> &Delays) -> Delays {
         self.runs.iter().flat_map(|run| of(run).samples()).copied().collect()

@@ -348,7 +348,7 @@ fn picture(rows: &[Row<Cell, Run>], seeds: u32) -> Vec<Chart> {
         let chart = Chart::new(title).subtitle(&about).x("time in the queue (ms)");
         let chart = chart.y("packets (%)").log_x().height(380);
         rows.iter().filter(|row| row.0 == load).fold(chart, |chart, row| {
-            let points = row.delays(|run| &of(run).added).distribution();
+            let points = row.delays(|run| &of(run).added).log_distribution();
             chart.series(&row.1.to_string(), Mark::Line, points)
         })
     };

@@ -23,6 +23,14 @@ impl Estimate {
         });
         Some(Self { mean, margin })
     }
+
+    /// Returns `mean ±margin` with numbers as `number` formats them; the mean alone if there is no
+    /// margin.
+    #[must_use]
+    pub fn text(self, number: impl Fn(f64) -> String) -> String {
+        let mean = number(self.mean);
+        self.margin.map_or(mean.clone(), |margin| format!("{mean} ±{}", number(margin)))
+    }
 }
 
 /// Returns the arithmetic mean; `None` without values.
@@ -53,6 +61,9 @@ mod tests {
         assert!((estimate.margin.unwrap() - 3.182 * 1.224_745).abs() < 1e-5, "{estimate:?}");
         assert_eq!(Estimate::of(&[5.0]), Some(Estimate { mean: 5.0, margin: None }));
         assert_eq!(Estimate::of(&[]), None);
+        let rounded = |value: f64| format!("{value:.1}");
+        assert_eq!(estimate.text(rounded), "4.0 ±3.9");
+        assert_eq!(Estimate::of(&[5.0]).map(|of| of.text(rounded)), Some("5.0".to_owned()));
     }
 
     /// Of many intervals from ten values each, about 95 in 100 contain the true mean. The sum of

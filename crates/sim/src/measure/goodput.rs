@@ -114,5 +114,7 @@ mod tests {
     fn loss_is_a_part_of_what_was_sent() {
         assert_eq!(Loss { sent: 8, lost: 2 }.ratio(), 0.25);
         assert_eq!(Loss::default().ratio(), 0.0);
+        let all = [Loss { sent: 8, lost: 2 }, Loss { sent: 1, lost: 1 }];
+        assert_eq!(all.into_iter().sum::<Loss>(), Loss { sent: 9, lost: 3 });
     }
 }

@@ -18,6 +18,8 @@ mod traffic;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use freeboard::flowhash::{Labels, SipHash13};
 use freeboard::sched_core::{DropReason, Ecn, Nanos, Packet, RejectReason};
 
@@ -96,7 +98,7 @@ struct Arrival {
 }
 
 /// Results for the victim.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Bytes of the bulk flow sent during the measurement.
     pub bulk_bytes: u64,
@@ -118,8 +120,6 @@ pub struct Outcome {
     pub robbed: u64,
     /// Attackers' packets that the AQM dropped.
     pub aqm_drops: u64,
-    /// Attackers' bytes sent during the measurement.
-    pub attacker_bytes: u64,
 }
 
 impl Outcome {
@@ -221,14 +221,8 @@ impl Books {
         }
         if self.measures(start) {
             let len = u64::from(packet.len);
-            match held.whose {
-                Whose::Bulk => self.outcome.bulk_bytes += len,
-                Whose::Sparse => {}
-                Whose::Attacker => self.outcome.attacker_bytes += len,
-            }
-            if held.whose != Whose::Attacker {
-                self.outcome.victim_bytes += len;
-            }
+            self.outcome.bulk_bytes += if held.whose == Whose::Bulk { len } else { 0 };
+            self.outcome.victim_bytes += if held.whose == Whose::Attacker { 0 } else { len };
         }
     }
 
@@ -279,12 +273,13 @@ pub fn run(candidate: Candidate, attack: Attack, setup: &Setup) -> Outcome {
         if arrival.at >= end {
             break;
         }
-        free = free.max(if queue.is_empty() { arrival.at } else { free });
+        free = free.max(if queue.backlog().packets == 0 { arrival.at } else { free });
         let handle = books.come(&arrival);
         let packet = Packet { handle, len: arrival.len, ecn: arrival.ecn };
         let mut given_way = Vec::new();
         let drops = &mut |packet: Packet, _: DropReason| given_way.push(packet);
-        let accepted = queue.enqueue(arrival.at, &arrival, packet, drops);
+        let accepted =
+            queue.enqueue_labelled(arrival.at, &candidate.labels(&arrival), packet, drops);
         for packet in given_way {
             books.lost(packet, arrival.at, Lost::ForRoom);
         }

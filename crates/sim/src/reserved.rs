@@ -65,8 +65,6 @@ pub struct Setup {
     pub starts: Starts,
     /// Maximum number of packets of each best-effort flow queued at a router.
     pub best_effort_queue: u32,
-    /// Seed of all random numbers.
-    pub seed: u64,
 }
 
 /// Links between routers that the best-effort flows cross.
@@ -91,7 +89,7 @@ impl Setup {
     /// Creates the baseline: packets of 200 bytes, weights in 2^-20 of the link, everything over
     /// both links, all at once, 50 packets of each best-effort flow at a router.
     #[must_use]
-    pub const fn new(discipline: Weighted, seed: u64) -> Self {
+    pub const fn new(discipline: Weighted) -> Self {
         Self {
             discipline,
             packet: 200,
@@ -99,7 +97,6 @@ impl Setup {
             crossing: Crossing::Both,
             starts: Starts::Together,
             best_effort_queue: 50,
-            seed,
         }
     }
 
@@ -186,9 +183,9 @@ pub use lag::Lag;
 ///
 /// # Errors
 /// [`ConfigError`] if the discipline does not accept a weight, a length or a quantum.
-pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
+pub fn run(setup: &Setup, seed: u64) -> Result<Outcome, ConfigError> {
     let flows = setup.flows();
-    let streams = Streams::new(setup.seed);
+    let streams = Streams::new(seed);
     let mut paths = Paths::new();
     let first = paths.add_link(core_link(setup, &flows)?);
     let second = paths.add_link(core_link(setup, &flows)?);
@@ -317,7 +314,7 @@ mod tests {
 
     #[test]
     fn the_weights_add_up_to_the_line() {
-        let flows = |line_weight| Setup { line_weight, ..Setup::new(Weighted::Qfq, 1) }.flows();
+        let flows = |line_weight| Setup { line_weight, ..Setup::new(Weighted::Qfq) }.flows();
         let kilobits = flows(10_000);
         assert_eq!(kilobits.len(), 55);
         assert_eq!(
@@ -348,7 +345,7 @@ mod tests {
     fn a_seed_names_a_run() {
         // Longer packets, so that there are fewer of them.
         let packet = conformance::effort::effort(1_000, 200);
-        let run = |seed| run(&Setup { packet, ..Setup::new(Weighted::Qfq, seed) }).unwrap();
+        let run = |seed| run(&Setup { packet, ..Setup::new(Weighted::Qfq) }, seed).unwrap();
         let first = run(1);
         assert_eq!(first, run(1));
         assert_ne!(first, run(2));
