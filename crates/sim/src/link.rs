@@ -8,6 +8,7 @@
 //! delay later.
 
 mod pool;
+pub mod trace;
 
 use core::fmt;
 

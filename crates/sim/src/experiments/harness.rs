@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 
 use super::Report;
 use super::run_file::{RunFile, RunFileError};
+use crate::measure::estimate::Estimate;
 use crate::progress::Progress;
 
 /// An experiment: cells that differ in their parameters, runs of a cell with a seed each, and a
@@ -51,6 +52,27 @@ pub struct Row<C, R> {
     pub cell: C,
     /// A result for each of the seeds 1, 2, …
     pub runs: Vec<R>,
+}
+
+impl<C, R> Row<C, R> {
+    /// Returns the mean of a quantity over the runs.
+    ///
+    /// # Panics
+    /// If there are no runs.
+    #[must_use]
+    pub fn mean_of(&self, of: impl Fn(&R) -> f64) -> f64 {
+        self.estimate_of(of).mean
+    }
+
+    /// Returns the mean of a quantity over the runs, with its confidence interval.
+    ///
+    /// # Panics
+    /// If there are no runs.
+    #[must_use]
+    pub fn estimate_of(&self, of: impl Fn(&R) -> f64) -> Estimate {
+        let values: Vec<f64> = self.runs.iter().map(of).collect();
+        Estimate::of(&values).expect("a row has runs")
+    }
 }
 
 impl<C, R> Deref for Row<C, R> {
