@@ -31,6 +31,7 @@
 //! - [`path`]: sources without hosts over a chain of links
 //! - [`replay`]: a capture through flow hash, scheduler and shaper
 //! - [`experiments`]: complete experiments, for `sim reproduce`
+//! - [`aqm`]: AQMs driven packet by packet, without a link
 //! - [`measure`]: delay, loss, jitter, goodput, fairness, and call quality
 //! - [`plot`]: tables as text, for diffs; charts as SVG
 //! - [`notation`]: parsers for command-line values
@@ -39,6 +40,7 @@
 //! [`network`], [`tcp`] and [`path`] share one event loop (the private module `links`).
 
 pub mod app;
+pub mod aqm;
 pub mod capture;
 pub mod discipline;
 pub mod event;
