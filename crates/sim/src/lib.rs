@@ -29,6 +29,7 @@
 //! - [`network`]: hosts on both sides of a bottleneck
 //! - [`tcp`]: model TCP: NewReno, CUBIC, Prague-like and BBR-like senders, and receivers
 //! - [`path`]: sources without hosts over a chain of links
+//! - [`flow_level`]: flows under a flow scheduler alone, without packets lost and round-trip times
 //! - [`replay`]: a capture through flow hash, scheduler and shaper
 //! - [`experiments`]: complete experiments, for `sim reproduce`
 //! - [`aqm`]: AQMs driven packet by packet, without a link
@@ -45,6 +46,7 @@ pub mod capture;
 pub mod discipline;
 pub mod event;
 pub mod experiments;
+pub mod flow_level;
 pub mod host;
 pub mod link;
 mod links;

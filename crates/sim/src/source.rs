@@ -3,6 +3,8 @@
 //! Each is an endless iterator over [`Sent`], in order of time. Sizes are payload bytes; headers
 //! are added when the payload becomes a packet.
 
+pub mod sizes;
+
 use core::num::NonZeroU64;
 
 use freeboard::sched_core::Nanos;

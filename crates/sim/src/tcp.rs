@@ -43,6 +43,7 @@ mod scoreboard;
 mod sender;
 #[cfg(test)]
 mod tests;
+pub mod transfers;
 
 pub use receiver::Receiver;
 pub use sender::{Config, Events, Recovery, Sender};
