@@ -6,6 +6,8 @@
 //! add the constant to [`ALL`].
 
 pub mod age_based;
+mod age_flows;
+mod age_transfers;
 pub mod aqm_linux;
 pub mod attacks;
 pub mod autorate;
@@ -20,8 +22,8 @@ pub mod codel_rfc;
 pub mod dumbbell;
 pub mod harness;
 pub mod home_gateway;
-pub mod html;
 mod hosts;
+pub mod html;
 pub mod l4s;
 pub mod mixed_load;
 pub mod narrow_uplink;
@@ -259,6 +261,14 @@ impl Report {
     pub fn picture(mut self, name: &str, charts: impl Into<Vec<Chart>>) -> Self {
         self.pictures.push(Picture { name: name.to_owned(), charts: charts.into() });
         self
+    }
+
+    /// Appends another report, its text after an empty line.
+    #[must_use]
+    pub fn then(mut self, other: Self) -> Self {
+        self.tables.extend(other.tables);
+        self.pictures.extend(other.pictures);
+        self.with_text("\n").with_text(&other.text).checks(other.checks)
     }
 
     /// Adds checks.

@@ -9,6 +9,7 @@
 
 mod log;
 mod pool;
+pub mod trace;
 
 use core::fmt;
 

@@ -1,14 +1,12 @@
-//! Runs, tables and checks of transfers by age.
+//! The second part of [`age_based`](super::age_based): transfers of model TCP over one link.
 
-use std::sync::Mutex;
-use std::thread;
-
-use super::transfers::{self, Form, Outcome, QueueAqm, ROOM, Setup, TRANSFERS};
-use crate::experiments::Check;
+use super::{Check, Report, Study};
 use crate::measure::estimate::Estimate;
 use crate::plot::{Column, TextTable, fixed, percent};
-use crate::progress::Progress;
+use crate::tcp::transfers::{self, Form, Outcome, QueueAqm, ROOM, Setup};
 
+/// Transfers of a run; the first tenth is not counted.
+const TRANSFERS: u32 = 10_000;
 /// Threshold in bytes: the mean size.
 const YOUNG: u32 = 100_000;
 /// Floor of the old level, if it has one: one byte in this many.
@@ -77,29 +75,31 @@ fn second() -> Vec<(String, Setup)> {
     all
 }
 
-/// Returns the number of runs per seed.
-pub(super) fn runs() -> u64 {
-    (first().count() + second().len()) as u64
-}
+pub(super) struct Transfers;
 
-/// Runs of one setup with all seeds.
-#[derive(Clone, Debug)]
-struct Row {
-    setup: Setup,
-    outcomes: Vec<Outcome>,
-}
+type Row = super::Row<Setup, Outcome>;
 
-impl Row {
-    fn each(&self, of: impl Fn(&Outcome) -> f64) -> Estimate {
-        let values: Vec<f64> = self.outcomes.iter().map(of).collect();
-        Estimate::of(&values).expect("there are runs")
+impl Study for Transfers {
+    type Cell = Setup;
+    type Run = Outcome;
+
+    fn cells(&self) -> Vec<Setup> {
+        first().chain(second().into_iter().map(|varied| varied.1)).collect()
     }
 
-    /// Returns the relative increase of transfer times over those of the row `other`, seed by seed.
-    fn beside(&self, other: &Self, of: impl Fn(&Outcome) -> f64) -> Estimate {
-        let pairs = self.outcomes.iter().zip(&other.outcomes);
-        let values: Vec<f64> = pairs.map(|(this, other)| of(this) / of(other) - 1.0).collect();
-        Estimate::of(&values).expect("there are runs")
+    fn run(&self, setup: &Setup, seed: u64) -> Outcome {
+        transfers::run(setup, seed, TRANSFERS)
+    }
+
+    fn report(&self, rows: &[Row], seeds: u32) -> Report {
+        let line = |setup: &Setup| format!("{} Gbit/s, {}", setup.gigabits, fixed(setup.load, 1));
+        let usual: Vec<_> = first().map(|setup| (line(&setup), setup)).collect();
+        let rows = Measured(rows);
+        Report::new(heading(seeds))
+            .table("transfers", &table("line, load", rows, &usual))
+            .with_text("\nThe same on 1 Gbit/s at a load of 0.9, with one thing varied\n")
+            .table("varied", &table("varied", rows, &second()))
+            .checks(checks(rows))
     }
 }
 
@@ -113,41 +113,25 @@ fn one_level(setup: Setup) -> Setup {
 }
 
 /// All rows of both tables.
-#[derive(Clone, Debug)]
-pub(super) struct Measured(Vec<Row>);
+#[derive(Clone, Copy)]
+struct Measured<'a>(&'a [Row]);
 
-impl Measured {
+impl Measured<'_> {
     fn find(&self, setup: Setup) -> &Row {
-        self.0.iter().find(|row| row.setup == setup).expect("every row was measured")
+        self.0.iter().find(|row| row.cell == setup).expect("every row was measured")
     }
 
+    /// Returns the relative increase of transfer times over those of `other`, seed by seed.
+    fn over(&self, setup: Setup, other: Setup, of: impl Fn(&Outcome) -> f64) -> Estimate {
+        let pairs = self.find(setup).runs.iter().zip(&self.find(other).runs);
+        let values: Vec<f64> = pairs.map(|(this, other)| of(this) / of(other) - 1.0).collect();
+        Estimate::of(&values).expect("there are runs")
+    }
+
+    /// Returns the increase over the setup with one level.
     fn beside(&self, setup: Setup, of: impl Fn(&Outcome) -> f64) -> Estimate {
-        self.find(setup).beside(self.find(one_level(setup)), of)
+        self.over(setup, one_level(setup), of)
     }
-}
-
-/// Runs everything, with as many setups in parallel as there are processors. Runs are independent
-/// of each other.
-pub(super) fn measure(seeds: u32, progress: &Progress) -> Measured {
-    let all: Vec<Setup> = first().chain(second().into_iter().map(|varied| varied.1)).collect();
-    let (left, done) = (Mutex::new(all.iter()), Mutex::new(Vec::new()));
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                let next = || left.lock().expect("no run panics").next();
-                while let Some(&setup) = next() {
-                    let one = |seed| {
-                        let outcome = transfers::run(&setup, seed, TRANSFERS);
-                        progress.done();
-                        outcome
-                    };
-                    let outcomes = (1..=u64::from(seeds)).map(one).collect();
-                    done.lock().expect("no run panics").push(Row { setup, outcomes });
-                }
-            });
-        }
-    });
-    Measured(done.into_inner().expect("no run panics"))
 }
 
 fn name(setup: Setup) -> String {
@@ -187,54 +171,37 @@ const fn resent(outcome: &Outcome) -> f64 {
     outcome.resent
 }
 
-fn cells(rows: &Measured, setup: Setup) -> [String; 10] {
-    let row = rows.find(setup);
-    let millis = |of: Estimate| with_margin(of, |time| fixed(time * 1e3, 1));
-    let class = |at: usize| millis(row.each(|outcome| outcome.classes[at].mean()));
-    let is_one = one_level(setup) == setup;
-    let beside = |of: fn(&Outcome) -> f64| {
-        let beside = || with_margin(rows.beside(setup, of), |part| percent(part, 1));
-        if is_one { "–".to_owned() } else { beside() }
+/// Creates a table of these setups, each with the text of its first column.
+fn table(first: &'static str, rows: Measured<'_>, setups: &[(String, Setup)]) -> TextTable<11> {
+    let millis = |setup: Setup, of: &dyn Fn(&Outcome) -> f64| {
+        with_margin(rows.find(setup).estimate_of(of), |time| fixed(time * 1e3, 1))
     };
-    [
-        name(setup),
-        millis(row.each(mean)),
-        class(0),
-        class(1),
-        class(2),
-        beside(mean),
-        beside(long),
-        with_margin(row.each(fairness), |index| fixed(index, 2)),
-        percent(row.each(|outcome| outcome.lost).mean, 2),
-        percent(row.each(resent).mean, 2),
-    ]
+    let class = |setup, class: usize| millis(setup, &|run| run.classes[class].mean());
+    let beside = |setup, of: fn(&Outcome) -> f64| match one_level(setup) == setup {
+        true => "–".to_owned(),
+        false => with_margin(rows.beside(setup, of), |part| percent(part, 1)),
+    };
+    let jain = |setup| with_margin(rows.find(setup).estimate_of(fairness), |of| fixed(of, 2));
+    let part = |setup, of: fn(&Outcome) -> f64| percent(rows.find(setup).mean_of(of), 2);
+    TextTable::of(
+        setups,
+        [
+            (Column::Left(first), &|row| row.0.clone()),
+            (Column::Left("queue"), &|row| name(row.1)),
+            (Column::Right("mean, ms"), &|row| millis(row.1, &mean)),
+            (Column::Right("short"), &|row| class(row.1, 0)),
+            (Column::Right("middling"), &|row| class(row.1, 1)),
+            (Column::Right("long"), &|row| class(row.1, 2)),
+            (Column::Right("mean beside, %"), &|row| beside(row.1, mean)),
+            (Column::Right("long beside, %"), &|row| beside(row.1, long)),
+            (Column::Right("Jain, long"), &|row| jain(row.1)),
+            (Column::Right("lost, %"), &|row| part(row.1, |run| run.lost)),
+            (Column::Right("resent, %"), &|row| part(row.1, resent)),
+        ],
+    )
 }
 
-fn table(first: &'static str, rows: impl Iterator<Item = (String, [String; 10])>) -> TextTable<11> {
-    let mut table = TextTable::new([
-        Column::Left(first),
-        Column::Left("queue"),
-        Column::Right("mean, ms"),
-        Column::Right("short"),
-        Column::Right("middling"),
-        Column::Right("long"),
-        Column::Right("mean beside, %"),
-        Column::Right("long beside, %"),
-        Column::Right("Jain, long"),
-        Column::Right("lost, %"),
-        Column::Right("resent, %"),
-    ]);
-    for (first, [a, b, c, d, e, f, g, h, i, j]) in rows {
-        table.row([&first, &a, &b, &c, &d, &e, &f, &g, &h, &i, &j]);
-    }
-    table
-}
-
-pub(super) fn text(rows: &Measured, seeds: u32) -> String {
-    let line = |setup: Setup| format!("{} Gbit/s, {}", setup.gigabits, fixed(setup.load, 1));
-    let usual = table("line, load", first().map(|setup| (line(setup), cells(rows, setup))));
-    let varied = second().into_iter().map(|(name, setup)| (name, cells(rows, setup)));
-    let varied = table("varied", varied);
+fn heading(seeds: u32) -> String {
     format!(
         "\
 Transfers by age: CUBIC with ten segments to begin with and SACK, round trip 10 ms, Poisson arrivals
@@ -243,13 +210,11 @@ CoDel: 5 ms, 100 ms. PIE: 15 ms. Room for {ROOM} packets. Bands: two queues, fil
 each transfer. FQ: a queue for each transfer. Levels: FQ by age. A transfer is old from 100 kB on. Floor: one byte in 8 is old
 {seeds} seeds of {TRANSFERS} transfers, the same for all queues; means over the seeds and half of their 95 % confidence
 intervals. Beside: how much longer than with one level of the same AQM, CoDel, PIE, FQ-CoDel or FQ-PIE, seed by seed
-{usual}
-The same on 1 Gbit/s at a load of 0.9, with one thing varied
-{varied}"
+"
     )
 }
 
-pub(super) fn checks(rows: &Measured) -> Vec<Check> {
+fn checks(rows: Measured<'_>) -> Vec<Check> {
     let of = |aqm, form, gigabits, load| Setup { aqm, form, gigabits, load, ..BASELINE };
     let both = |form, gigabits| {
         AQMS.into_iter().flat_map(move |aqm| LOADS.map(|load| of(aqm, form, gigabits, load)))
@@ -267,28 +232,21 @@ pub(super) fn checks(rows: &Measured) -> Vec<Check> {
     let (least, most) = ends(fast_fair);
     let longer = ends(everywhere(LEVELS).map(|setup| rows.beside(setup, long).mean)).1;
     let longer_in_bands = ends(everywhere(BANDS).map(|setup| rows.beside(setup, long).mean)).1;
-    let falls = |setup| {
-        rows.find(one_level(setup)).each(fairness).mean - rows.find(setup).each(fairness).mean
-    };
+    let jain = |setup| rows.find(setup).mean_of(fairness);
+    let falls = |setup| jain(one_level(setup)) - jain(setup);
     let (unfair, unfair_bands) =
         (ends(everywhere(LEVELS).map(falls)).1, ends(everywhere(BANDS).map(falls)).1);
-    let floored = |form| rows.find(of(QueueAqm::CoDel, form, 10, 0.5)).each(resent).mean;
+    let floored = |form| rows.find(of(QueueAqm::CoDel, form, 10, 0.5)).mean_of(resent);
     let floors = [Form::Bands(YOUNG, Some(FLOOR)), Form::Levels(YOUNG, Some(FLOOR))].map(floored);
-    let costs = |setup| {
-        let floor = rows.find(Setup { form: Form::Levels(YOUNG, Some(FLOOR)), ..setup });
-        floor.beside(rows.find(setup), mean).mean
-    };
+    let floor = Form::Levels(YOUNG, Some(FLOOR));
+    let costs = |setup| rows.over(Setup { form: floor, ..setup }, setup, mean).mean;
     let costs = ends(everywhere(LEVELS).map(costs)).1;
     let instead = |form| {
-        let cells = LINES.into_iter().flat_map(|line| LOADS.map(|load| (line, load)));
-        let beside = |(line, load)| {
-            let levels = rows.find(of(QueueAqm::CoDel, LEVELS, line, load));
-            rows.find(of(QueueAqm::CoDel, form, line, load)).beside(levels, mean).mean
-        };
-        ends(cells.map(beside))
+        let levels = everywhere(LEVELS).filter(|setup| setup.aqm == QueueAqm::CoDel);
+        ends(levels.map(|setup| rows.over(Setup { form, ..setup }, setup, mean).mean))
     };
     let (learned, least_attained) = (instead(Form::Learned), instead(Form::Least(15_000)));
-    let left: u32 = rows.0.iter().flat_map(|row| &row.outcomes).map(|outcome| outcome.left).sum();
+    let left: u32 = rows.0.iter().flat_map(|row| &row.runs).map(|outcome| outcome.left).sum();
     let check = |claim: &str, measured, holds| Check { claim: claim.to_owned(), measured, holds };
     vec![
         check(

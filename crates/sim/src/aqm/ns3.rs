@@ -1,14 +1,23 @@
-//! Expectations of ns-3's tests for CoDel, COBALT, BLUE and fair queues over them.
+//! ns-3's tests of CoDel, COBALT, BLUE, fair queues over them, and PIE, with the library's queues.
+//!
+//! A result is text that names the counts in the order in which ns-3 examines them; those of PIE
+//! are numbers, to be summed over seeds.
 
 use freeboard::sched_core::{
     Aqm, Blue, BlueParams, BlueState, CeThreshold, CoDel, CoDelParams, CoDelState, Cobalt,
     CobaltParams, CobaltState, ConfigError, Descriptor, DropReason, Drr, DrrFlow, Ecn, FlowId,
-    Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, OwnVictim, Packet, RejectReason,
-    Scheduler,
+    Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, OwnVictim, Packet, PieParams, Probability,
+    RejectReason, Scheduler,
 };
 
-use super::{Line, MS, Source};
+use super::pie::{Outcome, traffic};
 use crate::discipline::{ByNumber, QUEUES, by_hash, by_number, drr};
+
+/// Nanoseconds per millisecond.
+const MS: u64 = 1_000_000;
+
+/// A test's name and the result of the library.
+pub type TestResult = (&'static str, String);
 
 /// Queues with DRR and a quantum of 1,514 bytes.
 type Queues<A> = ByNumber<Drr<Vec<DrrFlow>>, A, OwnVictim>;
@@ -50,8 +59,8 @@ fn take<A: Aqm>(line: &mut Queues<A>, at: u64) -> (bool, u32) {
     (packet.is_some_and(|packet| packet.ecn == Ecn::Ce), dropped)
 }
 
-/// Returns the lines for CoDel in one queue.
-fn one_queue() -> Vec<Line> {
+/// Runs the tests of CoDel in one queue.
+fn one_queue() -> Vec<TestResult> {
     let mut calm = queues(1, codel(1), Limits::NONE);
     fill(&mut calm, 0, 6, 1_000, Ecn::NotEct);
     let dropped: u32 = (0..6).map(|_| take(&mut calm, 0).1).sum();
@@ -79,21 +88,12 @@ fn one_queue() -> Vec<Line> {
     let above = [1, 3, 3].map(|ms| u32::from(take(&mut shallow, ms * MS).0).to_string()).join(" ");
     let counted = shallow.counters().marked;
 
-    let same = |what: &str, expected: &str, ours| Line::same(Source::Ns3, what, expected, ours);
     vec![
-        same("CoDel: drops of 6 packets in and out", "0", dropped.to_string()),
-        same("CoDel: 3 above a limit of 500", "3", refused.to_string()),
-        same(
-            "CoDel: at 2 targets, 2 intervals later, again: drops, size",
-            "0 −1, 1 −2, 0 −1",
-            steps.join(", "),
-        ),
-        same("CoDel: marks at 10, 210, 250, 309, 310 ms", "0 1 0 0 1", marks),
-        same(
-            "CoDel: marks above 2 ms at 1, 3, 3 ms; counted",
-            "0 1 1; 2",
-            format!("{above}; {counted}"),
-        ),
+        ("CoDel: drops of 6 packets in and out", dropped.to_string()),
+        ("CoDel: 3 above a limit of 500", refused.to_string()),
+        ("CoDel: at 2 targets, 2 intervals later, again: drops, size", steps.join(", ")),
+        ("CoDel: marks at 10, 210, 250, 309, 310 ms", marks),
+        ("CoDel: marks above 2 ms at 1, 3, 3 ms; counted", format!("{above}; {counted}")),
     ]
 }
 
@@ -130,9 +130,8 @@ fn of_the_others(told: [[u32; 2]; 5]) -> String {
     format!("{} {} drops, {} marks", told[3][1], told[4][1], told[3][0] + told[4][0])
 }
 
-/// Returns the lines for fair queues over CoDel and COBALT.
-fn fair_queues() -> Vec<Line> {
-    let same = |what: &str, expected: &str, ours| Line::same(Source::Ns3, what, expected, ours);
+/// Runs the tests of fair queues over CoDel and COBALT.
+fn fair_queues() -> Vec<TestResult> {
     let (by_codel, by_cobalt) =
         (five_flows(codel(5), SLOW, THREE_CAPABLE), five_flows(cobalt(5), SLOW, THREE_CAPABLE));
     let shallow = [
@@ -142,68 +141,30 @@ fn fair_queues() -> Vec<Line> {
     let both = five_flows(threshold(codel(5), 2), SLOW, [Ecn::Ect0; 5]);
     let once: u32 = both.iter().map(|flow| flow[0]).sum();
     vec![
-        same("FQ-CoDel: marks of 3 flows, a dequeue each 110 ms", "6 6 6", marks(by_codel)),
-        Line::departs(
-            Source::Ns3,
-            "FQ-CoDel: of the 2 flows without ECN",
-            "4 4 drops, 0 marks",
-            of_the_others(by_codel),
-            "3 3 drops, 0 marks",
-            "no packet with 1,514 bytes or fewer behind it is dropped: of 20 the first passes, those with 18, 16 and 14 \
-             behind them are dropped, the next has 1,440 bytes behind it",
-        ),
-        same("FQ-CoDel: marks above 2 ms, a dequeue each 0.1 ms", "0 6 13", marks(shallow[0])),
-        same("FQ-CoDel: marks of 60 packets by threshold and target", "60", once.to_string()),
-        Line::departs(
-            Source::Ns3,
-            "FQ-COBALT: marks of 3 flows, a dequeue each 110 ms",
-            "19 16 12",
-            marks(by_cobalt),
-            "19 12 12",
-            "ns-3 counts a wait of 400 ms as an overflow: its flows without ECN are drained sooner, and flow 1 sends four \
-             packets more; here nothing overflows",
-        ),
-        same("FQ-COBALT: marks above 2 ms, a dequeue each 0.1 ms", "0 6 13", marks(shallow[1])),
-        Line::departs(
-            Source::Ns3,
-            "FQ-COBALT: of the 2 flows without ECN",
-            "0 1 drops, 0 marks",
-            of_the_others(shallow[1]),
-            "0 0 drops, 0 marks",
-            "ns-3 signals a flow at its second packet above the target; here no queue is signalled before it has stood \
-             for an interval",
-        ),
-        Line::not_compared(
-            Source::Ns3,
-            "FQ-CoDel and FQ-COBALT: marks in L4S mode",
-            "66 and 68",
-            "the result is known and the traffic is not",
-        ),
-        deficits(),
-        fattest(),
-        probing(),
+        ("FQ-CoDel: marks of 3 flows, a dequeue each 110 ms", marks(by_codel)),
+        ("FQ-CoDel: of the 2 flows without ECN", of_the_others(by_codel)),
+        ("FQ-CoDel: marks above 2 ms, a dequeue each 0.1 ms", marks(shallow[0])),
+        ("FQ-CoDel: marks of 60 packets by threshold and target", once.to_string()),
+        ("FQ-COBALT: marks of 3 flows, a dequeue each 110 ms", marks(by_cobalt)),
+        ("FQ-COBALT: marks above 2 ms, a dequeue each 0.1 ms", marks(shallow[1])),
+        ("FQ-COBALT: of the 2 flows without ECN", of_the_others(shallow[1])),
+        ("FQ-CoDel: deficits, quantum 90, packets of 120", small_quantum()),
+        ("FQ-CoDel: limit 4, A holds 3, B 1; one more of B", fattest()),
+        ("FQ: queues of a full set and the next, 10 flows", full_set()),
     ]
 }
 
-/// A quantum below the longest packet is rejected.
-fn deficits() -> Line {
+/// Configures a quantum below the longest packet.
+fn small_quantum() -> String {
     let mut scheduler = Drr::new([DrrFlow::EMPTY; 2], 120).expect("in range");
-    let ours = match scheduler.add_all(90) {
+    match scheduler.add_all(90) {
         Err(ConfigError::OutOfRange { min, .. }) => format!("refused: below {min}"),
         other => format!("{other:?}"),
-    };
-    Line::departs(
-        Source::Ns3,
-        "FQ-CoDel: deficits, quantum 90, packets of 120",
-        "90, −30, 60/old, …",
-        ours,
-        "refused: below 120",
-        "a turn is worth the longest packet at least, so that no dequeue visits a flow in vain",
-    )
+    }
 }
 
 /// With a limit of four packets, flow A holds three and flow B one when a fifth packet arrives.
-fn fattest() -> Line {
+fn fattest() -> String {
     let policy = LongestQueueDrop::new([LongestFlow::EMPTY; 2]);
     let mut line = queues(2, NoAqm, Limits::packets(4)).with_drop_policy(policy);
     for (handle, flow) in [0, 0, 0, 1, 1].into_iter().enumerate() {
@@ -211,18 +172,11 @@ fn fattest() -> Line {
         let _queued = line.enqueue(Nanos(0), FlowId(flow), packet, &mut |_: Packet, _| {});
     }
     let held = [0, 1].map(|flow| line.flow_backlog(FlowId(flow)).packets);
-    Line::departs(
-        Source::Ns3,
-        "FQ-CoDel: limit 4, A holds 3, B 1; one more of B",
-        "A 1, B 2",
-        format!("A {}, B {}", held[0], held[1]),
-        "A 2, B 2",
-        "ns-3 drops half of the fattest flow; here it loses what there is no room for",
-    )
+    format!("A {}, B {}", held[0], held[1])
 }
 
 /// Flows in one set of eight ways.
-fn probing() -> Line {
+fn full_set() -> String {
     let (drr, room) = (drr(QUEUES, 1_514).expect("in range"), vec![Descriptor::EMPTY; 16]);
     let mut line = by_hash(drr, OwnVictim, NoAqm, room, Limits::NONE);
     let mut handle = 0;
@@ -241,16 +195,11 @@ fn probing() -> Line {
     offer(8);
     let held: Vec<String> =
         (0..9).map(|queue| line.queues().flow_backlog(FlowId(queue)).packets.to_string()).collect();
-    Line::same(
-        Source::Ns3,
-        "FQ: queues of a full set and the next, 10 flows",
-        "3 2 1 1 2 1 1 1 1",
-        held.join(" "),
-    )
+    held.join(" ")
 }
 
-/// Returns the lines for COBALT and BLUE in one queue.
-fn blue() -> Vec<Line> {
+/// Runs the tests of COBALT and BLUE in one queue.
+fn blue() -> Vec<TestResult> {
     let params = BlueParams::DEFAULT
         .with_freeze(Nanos::from_millis(5))
         .with_longest_wait(Nanos::from_millis(400));
@@ -264,38 +213,45 @@ fn blue() -> Vec<Line> {
     let none: u32 = (1..=100).map(|step| take(&mut off, step * 10 * MS).1).sum();
     let silent = off.aqm().probability(FlowId(0)).raw();
     vec![
-        Line::same(
-            Source::Ns3,
-            "BLUE: p after 100 of 200 packets, each 10 ms",
-            "60/256",
-            format!("{parts}/256"),
-        ),
-        Line::departs(
-            Source::Ns3,
-            "BLUE: its drops",
-            "49",
-            dropped.to_string(),
-            "0",
-            "the number depends on the draws and on CoDel beside BLUE; BLUE alone tells arrivals, and all came before",
-        ),
-        Line::same(
-            Source::Ns3,
-            "COBALT: p and drops without overflows, ECT",
-            "0, 0",
-            format!("{silent}, {none}"),
-        ),
-        Line::not_compared(
-            Source::Ns3,
-            "COBALT: above 1 ms, in each 1.0, out each 1.1 ms",
-            "1 mark to 28 ms, 3 after 31 ms",
-            "by these words each packet after the tenth has waited longer than 1 ms",
-        ),
+        ("BLUE: p after 100 of 200 packets, each 10 ms", format!("{parts}/256")),
+        ("BLUE: its drops", dropped.to_string()),
+        ("COBALT: p and drops without overflows, ECT", format!("{silent}, {none}")),
     ]
 }
 
-pub(super) fn lines() -> Vec<Line> {
-    let mut lines = one_queue();
-    lines.extend(fair_queues());
-    lines.extend(blue());
-    lines
+/// Runs all tests and returns their results.
+///
+/// # Panics
+/// Never: all parameters are in range.
+#[must_use]
+pub fn results() -> Vec<TestResult> {
+    [one_queue(), fair_queues(), blue()].concat()
+}
+
+/// Number of tests of PIE.
+pub const PIE_TESTS: usize = 7;
+
+/// Runs the tests of PIE. ns-3's numbers of the first four are 2 to 5; the next marks up to a
+/// probability of 0.3, and the last two are the same for packets without ECN, and without marking.
+///
+/// # Panics
+/// Never: all parameters are in range.
+#[must_use]
+pub fn pie(seed: u64) -> [Outcome; PIE_TESTS] {
+    let params = |target, period| {
+        PieParams::new(Nanos::from_millis(target)).with_period(Nanos::from_millis(period))
+    };
+    let (mut marking, mut without) = (params(20, 30), params(20, 30));
+    marking.mark_up_to = Probability::ratio(3, 10).expect("a probability");
+    without.mark_up_to = Probability::NEVER;
+    let tests = [
+        (params(20, 30), 12, Ecn::NotEct),
+        (params(80, 30), 12, Ecn::NotEct),
+        (params(20, 30), 15, Ecn::NotEct),
+        (params(20, 90), 15, Ecn::NotEct),
+        (marking, 14, Ecn::Ect0),
+        (marking, 14, Ecn::NotEct),
+        (without, 14, Ecn::Ect0),
+    ];
+    tests.map(|(params, out, ecn)| traffic(params, out, ecn, seed))
 }

@@ -58,34 +58,14 @@ impl Trace {
         }
     }
 
-    /// Returns floor, base and ceiling of the controller in Mbit/s. The ceiling is the link's
-    /// maximum rate.
+    /// Returns a rate that the link never falls below while it is not stopped, a usual rate, and
+    /// the maximum rate, in Mbit/s.
     #[must_use]
     pub const fn megabits(self) -> [u64; 3] {
         match self {
             Self::Lte => [3, 12, 40],
             Self::Starlink => [4, 12, 24],
             Self::Docsis => [6, 20, 28],
-        }
-    }
-
-    /// Returns the threshold of the controller.
-    #[must_use]
-    pub const fn threshold(self) -> Nanos {
-        match self {
-            Self::Lte => Nanos::from_millis(20),
-            Self::Starlink | Self::Docsis => Nanos::from_millis(15),
-        }
-    }
-
-    /// Returns the acceptance criteria: the maximum delay relative to that with the maximum rate
-    /// fixed, and the minimum utilization.
-    #[must_use]
-    pub const fn demands(self) -> (f64, f64) {
-        match self {
-            Self::Lte => (0.05, 0.80),
-            Self::Starlink => (0.05, 0.85),
-            Self::Docsis => (0.05, 0.90),
         }
     }
 

@@ -5,6 +5,8 @@
 //! The flow schedulers are those of the library, with packets of a tenth of the shortest flow,
 //! which is close to a fluid because a turn is one packet.
 
+use serde::{Deserialize, Serialize};
+
 use crate::sizes::{BoundedPareto, FlowSizes};
 use conformance::rng::Streams;
 use freeboard::sched_core::{
@@ -28,7 +30,7 @@ const ROOM: usize = 4_096;
 
 /// Scheduling of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sharing {
+pub enum Sharing {
     /// Processor sharing: DRR.
     Equal,
     /// Two-level processor sharing with this threshold in units: `AgeDrr`.
@@ -40,21 +42,25 @@ pub(super) enum Sharing {
 }
 
 /// Results of one run.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Outcome {
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Outcome {
     /// Mean time of a flow from beginning to end, in transmission times of a unit.
-    pub(super) mean: f64,
+    pub mean: f64,
     /// Mean of a flow's time divided by its size.
-    pub(super) slowdown: f64,
+    pub slowdown: f64,
     /// Mean slowdown of flows of more than 100 units.
-    pub(super) of_long: f64,
+    pub of_long: f64,
     /// Last threshold, in units; 0 without one.
-    pub(super) threshold: f64,
+    pub threshold: f64,
 }
 
 /// Runs `flows` flows to their end, with exponential interarrival times at this load. The first
 /// tenth is not counted.
-pub(super) fn run(sharing: Sharing, load: f64, flows: u32, seed: u64) -> Outcome {
+///
+/// # Panics
+/// If there are more than 4,096 flows at once, or the threshold of two levels is out of range.
+#[must_use]
+pub fn run(sharing: Sharing, load: f64, flows: u32, seed: u64) -> Outcome {
     let one = |params| {
         let mut scheduler = AgeDrr::new(vec![AgeFlow::EMPTY; ROOM], 1, params).expect("in range");
         scheduler.add_all(1).expect("a quantum in range");
@@ -167,13 +173,15 @@ fn moment(n: u32, x: f64) -> f64 {
 }
 
 /// Returns the mean time under processor sharing: `E[S]/(1 − ρ)`.
-pub(super) fn equal(load: f64) -> f64 {
+#[must_use]
+pub fn equal(load: f64) -> f64 {
     mean_size() / (1.0 - load)
 }
 
 /// Returns the mean time under least attained service: the mean of `T(x) = λ·m₂(x)/(2(1 − ρ_x)²) +
 /// x/(1 − ρ_x)` over the sizes.
-pub(super) fn least(load: f64) -> f64 {
+#[must_use]
+pub fn least(load: f64) -> f64 {
     let rate = load / mean_size();
     let time = |x: f64| {
         let rest = 1.0 - rate * moment(1, x);
@@ -187,8 +195,8 @@ pub(super) fn least(load: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::transfers::transfer_sizes;
     use super::*;
+    use crate::tcp::transfers::transfer_sizes;
 
     /// Goal: the mean of the distribution and the truncated moments are right. Method: compare with
     /// sums over the quantiles.

@@ -12,23 +12,25 @@
 //! connection. The time of a transfer ends when its sender knows that everything has arrived.
 //! Transfers have an even number of segments, so that the last acknowledgement is never delayed.
 
+use serde::{Deserialize, Serialize};
+
 use freeboard::sched_core::{
     AgeDrr, AgeFlow, AgeParams, Aqm, CoDel, CoDelParams, CoDelState, Descriptor, Drr, DrrFlow, Ecn,
     Fifo, FlowId, FlowScheduler, Limits, Nanos, Pie, PieParams, PieState, ThresholdRange,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
+use super::congestion::Cubic;
+use super::network::{Naming, TcpNetwork, Way};
+use super::{Config, Data, PAYLOAD};
 use crate::discipline::{Bottleneck, by_number, descriptors, longest, one_queue};
 use crate::link::Link;
 use crate::sizes::{BoundedPareto, FlowSizes};
-use crate::tcp::congestion::Cubic;
-use crate::tcp::network::{Naming, TcpNetwork, Way};
-use crate::tcp::{Config, Data, PAYLOAD};
 use conformance::rng::Streams;
 
 /// AQM of each queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum QueueAqm {
+pub enum QueueAqm {
     /// CoDel, 5 ms and 100 ms (RFC 8289).
     CoDel,
     /// PIE, 15 ms (RFC 8033).
@@ -37,7 +39,7 @@ pub(super) enum QueueAqm {
 
 /// Queueing in front of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub enum Form {
     /// One queue.
     One,
     /// Two queues, one for transfers that have sent fewer bytes than the first number and one for
@@ -57,34 +59,40 @@ pub(super) enum Form {
 
 /// Parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Setup {
-    pub(super) aqm: QueueAqm,
-    pub(super) form: Form,
-    pub(super) gigabits: u32,
-    pub(super) load: f64,
+pub struct Setup {
+    /// AQM of each queue.
+    pub aqm: QueueAqm,
+    /// Queueing in front of the link.
+    pub form: Form,
+    /// Rate of the link in Gbit/s.
+    pub gigabits: u32,
+    /// Mean rate of the transfers' bytes, relative to the link's.
+    pub load: f64,
     /// Round-trip time without queueing, in milliseconds.
-    pub(super) round_trip: u32,
+    pub round_trip: u32,
     /// Index of the Pareto distribution of sizes.
-    pub(super) shape: f64,
+    pub shape: f64,
     /// Capacity of the queue in packets.
-    pub(super) room: u32,
+    pub room: u32,
 }
 
-/// Transfers of a run; the first tenth is not counted.
-pub(super) const TRANSFERS: u32 = 10_000;
 /// Queue capacity in packets, as in FQ-CoDel (RFC 8290 §5.2.4).
-pub(super) const ROOM: u32 = 10_240;
-/// Transfers of at most the first number of bytes are short, those of more than the second are
-/// long.
-pub(super) const SHORT: u64 = 100_000;
-pub(super) const LONG: u64 = 1_000_000;
+pub const ROOM: u32 = 10_240;
+/// Capacity in packets of the link for acknowledgements, whose rate is that of the data and many
+/// times what they need.
+const ACKS: u32 = 1 << 16;
+/// Maximum size of short transfers in bytes.
+pub const SHORT: u64 = 100_000;
+/// Transfers of more bytes are long.
+pub const LONG: u64 = 1_000_000;
 
 /// Sums over the transfers of one size class.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Class {
-    pub(super) count: f64,
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Class {
+    /// Number of transfers.
+    pub count: f64,
     /// Sum of times in seconds.
-    pub(super) time: f64,
+    pub time: f64,
 }
 
 impl Class {
@@ -93,35 +101,43 @@ impl Class {
         self.time += time;
     }
 
-    pub(super) fn mean(&self) -> f64 {
+    /// Returns the mean time in seconds; 0 without transfers.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
         if self.count > 0.0 { self.time / self.count } else { 0.0 }
     }
 }
 
 /// Results of one run.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Outcome {
-    pub(super) all: Class,
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Outcome {
+    /// All transfers.
+    pub all: Class,
     /// Short, medium and long transfers.
-    pub(super) classes: [Class; 3],
+    pub classes: [Class; 3],
     /// Jain's index of the rates of long transfers.
-    pub(super) fairness: f64,
+    pub fairness: f64,
     /// Number of transfers that did not end.
-    pub(super) left: u32,
-    /// Data packets lost in the queue, and segments retransmitted, each divided by the number of
-    /// data packets, over all transfers.
-    pub(super) lost: f64,
-    pub(super) resent: f64,
+    pub left: u32,
+    /// Data packets lost in the queue, divided by the number of data packets of all transfers.
+    pub lost: f64,
+    /// Segments retransmitted, divided by the number of data packets of all transfers.
+    pub resent: f64,
 }
 
 /// Returns sizes of transfers in bytes: the longest is a thousand times the shortest, the mean is
 /// 100,000.
-pub(super) fn transfer_sizes(shape: f64) -> BoundedPareto {
+pub(crate) fn transfer_sizes(shape: f64) -> BoundedPareto {
     BoundedPareto::with_mean(shape, 100_000.0, 1_000.0).expect("in range")
 }
 
-/// Runs `count` transfers to their end.
-pub(super) fn run(setup: &Setup, seed: u64, count: u32) -> Outcome {
+/// Runs `count` transfers to their end, at most 60 s after the last one begins. The first tenth is
+/// not counted.
+///
+/// # Panics
+/// If a parameter is out of range.
+#[must_use]
+pub fn run(setup: &Setup, seed: u64, count: u32) -> Outcome {
     let rate = Rate::megabits_per_second(u64::from(setup.gigabits) * 1_000)
         .expect("a rate that lines have");
     let (streams, sizes) = (Streams::new(seed), transfer_sizes(setup.shape));
@@ -139,10 +155,10 @@ pub(super) fn run(setup: &Setup, seed: u64, count: u32) -> Outcome {
         _ => Naming::Connection,
     };
     let data = Link::new(queue(setup, rate, count as usize), setup.room + 1, key, delay);
-    let limits = Limits::packets(1 << 20);
+    let limits = Limits::packets(ACKS);
     let descriptors = vec![Descriptor::EMPTY; limits.packets as usize];
     let fifo = Shaped::new(Fifo::tail_drop(descriptors, limits), Shaper::new(rate), Overhead::RAW);
-    let acks = Link::new(Box::new(fifo), 1 << 20, key, delay);
+    let acks = Link::new(Box::new(fifo), ACKS, key, delay);
     let mut network = TcpNetwork::new(acks, data, naming, (Nanos(0), Nanos::MAX));
     let mut at = 0.0;
     let transfers: Vec<_> = bytes
