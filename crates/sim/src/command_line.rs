@@ -17,7 +17,7 @@ use crate::experiments::harness::{self, SweepError};
 use crate::experiments::html::{self, Section};
 use crate::experiments::options::Kept;
 use crate::experiments::run_file::{self, Description, RunFile, RunFileError};
-use crate::experiments::{self, Options, Report, Runs, Sweep, output};
+use crate::experiments::{self, Options, Report, Sweep, output};
 use crate::notation::{self, Seed, within};
 use crate::plot::decimal;
 use crate::progress::Progress;
@@ -227,19 +227,9 @@ fn reproduce(options: &Options) -> Result<(), Failure> {
     printer.html = options.html.as_deref();
     for experiment in options.experiments() {
         let (name, seeds) = (experiment.name, options.seeds());
-        match experiment.runs {
-            Runs::Whole(_) => {
-                let progress = Progress::new(name);
-                let report = experiment.run(seeds, &progress);
-                progress.clear();
-                printer.print(name, &report)?;
-            }
-            Runs::Sweep(sweep) => {
-                let sweep_of = Description::new(name, seeds, None);
-                if let Some(report) = run_sweep(sweep, &sweep_of, &options.kept)? {
-                    printer.print(name, &report)?;
-                }
-            }
+        let sweep_of = Description::new(name, seeds, None);
+        if let Some(report) = run_sweep(experiment.runs, &sweep_of, &options.kept)? {
+            printer.print(name, &report)?;
         }
     }
     printer.finish()
@@ -303,9 +293,9 @@ fn merge(request: &MergeRequest) -> Result<(), Failure> {
                 let sweep = scenario::Sweep::of_results(text).map_err(named)?;
                 sweep.report(*seeds, &merged.results)?
             }
-            None => match experiments::find(name).map(|known| known.runs) {
-                Some(Runs::Sweep(sweep)) => sweep.report(*seeds, &merged.results)?,
-                _ => return Err(Failure::File(format!("{name}: unknown experiment"))),
+            None => match experiments::find(name) {
+                Some(known) => known.runs.report(*seeds, &merged.results)?,
+                None => return Err(Failure::File(format!("{name}: unknown experiment"))),
             },
         };
         printer.print(name, &report)?;

@@ -82,7 +82,7 @@ pub struct Experiment {
     /// Description in one line.
     pub about: &'static str,
     /// Its runs and their evaluation.
-    pub runs: Runs,
+    pub runs: &'static dyn Sweep,
 }
 
 impl fmt::Debug for Experiment {
@@ -91,33 +91,12 @@ impl fmt::Debug for Experiment {
     }
 }
 
-/// Runs of an experiment.
-#[derive(Clone, Copy)]
-pub enum Runs {
-    /// Runs that the harness spreads over cores.
-    Sweep(&'static dyn Sweep),
-    /// Runs the experiment with the seeds 1, 2, … up to the first argument.
-    Whole(fn(u32, &Progress) -> Report),
-}
-
-impl fmt::Debug for Runs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Sweep(_) => "Sweep",
-            Self::Whole(_) => "Whole",
-        })
-    }
-}
-
 impl Experiment {
     /// Runs the experiment with the seeds 1, 2, … up to `seeds`, and shows the number of completed
     /// runs.
     #[must_use]
     pub fn run(&self, seeds: u32, progress: &Progress) -> Report {
-        match self.runs {
-            Runs::Sweep(sweep) => harness::report(sweep, seeds, progress),
-            Runs::Whole(run) => run(seeds, progress),
-        }
+        harness::report(self.runs, seeds, progress)
     }
 }
 
@@ -164,12 +143,9 @@ impl Picture {
 /// A check of an experiment and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// Statement that is checked.
-    pub claim: String,
-    /// Figures that the result is based on.
-    pub measured: String,
-    /// True if the check passed.
-    pub holds: bool,
+    claim: String,
+    measured: String,
+    verdict: Verdict,
 }
 
 /// Verdict of a check.
@@ -196,14 +172,11 @@ impl Verdict {
 }
 
 impl Check {
-    /// Returns the verdict.
+    /// Creates a check of a statement, with the figures that the result is based on.
     #[must_use]
-    pub fn verdict(&self) -> Verdict {
-        match (self.holds, self.claim.contains(" differs: ")) {
-            (false, _) => Verdict::Fails,
-            (true, true) => Verdict::Differs,
-            (true, false) => Verdict::Passes,
-        }
+    pub fn new(claim: impl Into<String>, measured: impl Into<String>, holds: bool) -> Self {
+        let verdict = if holds { Verdict::Passes } else { Verdict::Fails };
+        Self { claim: claim.into(), measured: measured.into(), verdict }
     }
 
     /// Creates a check for a statement of a source that is not true here, for the reason `why`. It
@@ -211,17 +184,36 @@ impl Check {
     /// obsolete.
     #[must_use]
     pub fn differs(what: &str, why: &str, measured: String, is_so: bool) -> Self {
-        Self { claim: format!("{what} differs: {why}"), measured, holds: !is_so }
+        let verdict = if is_so { Verdict::Fails } else { Verdict::Differs };
+        Self { claim: format!("{what} differs: {why}"), measured, verdict }
     }
 
     /// Creates a check that every packet is accounted for in all runs, or in the rows named by
     /// `what`.
     pub(crate) fn accounted_for(what: &str, balanced: impl Iterator<Item = bool> + Clone) -> Self {
-        Self {
-            claim: "every packet is accounted for in every run".to_owned(),
-            measured: format!("{} {what}", balanced.clone().count()),
-            holds: { balanced }.all(|is_balanced| is_balanced),
-        }
+        Self::new(
+            "every packet is accounted for in every run",
+            format!("{} {what}", balanced.clone().count()),
+            { balanced }.all(|is_balanced| is_balanced),
+        )
+    }
+
+    /// Returns the statement that is checked.
+    #[must_use]
+    pub fn claim(&self) -> &str {
+        &self.claim
+    }
+
+    /// Returns the figures that the result is based on.
+    #[must_use]
+    pub fn measured(&self) -> &str {
+        &self.measured
+    }
+
+    /// Returns the verdict.
+    #[must_use]
+    pub const fn verdict(&self) -> Verdict {
+        self.verdict
     }
 }
 
@@ -305,7 +297,7 @@ impl Report {
     /// Returns true if every check passed.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.checks.iter().all(|check| check.holds)
+        self.checks.iter().all(|check| check.verdict != Verdict::Fails)
     }
 }
 
@@ -320,7 +312,11 @@ impl fmt::Display for Report {
 
 impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = if self.holds { "holds" } else { "FAILS" };
+        let verdict = match self.verdict {
+            Verdict::Passes => "holds",
+            Verdict::Differs => "differs",
+            Verdict::Fails => "FAILS",
+        };
         writeln!(f, "{verdict}  {}", self.claim)?;
         writeln!(f, "       {}", self.measured)
     }
@@ -338,11 +334,7 @@ mod tests {
 
     #[test]
     fn a_report_fails_with_one_check_and_names_it() {
-        let check = |claim: &str, holds| Check {
-            claim: claim.to_owned(),
-            measured: "1 < 2".to_owned(),
-            holds,
-        };
+        let check = |claim: &str, holds| Check::new(claim, "1 < 2", holds);
         let checks = vec![check("one is less", true), check("two is less", false)];
         let report = Report::new("table\n").checks(checks);
         assert!(!report.holds());

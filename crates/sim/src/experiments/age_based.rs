@@ -9,14 +9,14 @@
 //!
 //! What the flow schedulers promise is in `docs/disciplines/age.md`.
 
+use super::Experiment;
 use super::age_flows::Flows;
 use super::age_transfers::Transfers;
 use super::harness::Joined;
-use super::{Experiment, Runs};
 
 /// The experiment `sim reproduce age-based`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "age-based",
     about: "flows by age: mean times under processor sharing, two levels and least attained service; TCP transfers",
-    runs: Runs::Sweep(&Joined(&[&Flows, &Transfers])),
+    runs: &Joined(&[&Flows, &Transfers]),
 };

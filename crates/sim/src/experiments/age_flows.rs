@@ -207,46 +207,43 @@ fn checks(exact: &[Measured], referred: &[Measured]) -> Vec<Check> {
     });
     let longest = long.into_iter().fold(f64::MIN, f64::max);
     vec![
-        Check {
-            claim: format!(
+        Check::new(
+            format!(
                 "mean times under processor sharing and least attained service are within {} % of \
                  theory at every load",
                 percent(NEAR, 0)
             ),
-            measured: format!("off by {} % and {} %", percent(of_equal, 1), percent(of_least, 1)),
-            holds: of_equal <= NEAR && of_least <= NEAR,
-        },
-        Check {
-            claim: format!(
+            format!("off by {} % and {} %", percent(of_equal, 1), percent(of_least, 1)),
+            of_equal <= NEAR && of_least <= NEAR,
+        ),
+        Check::new(
+            format!(
                 "all 21 mean times are within {} % of the table of reference, at the loads that its \
                  sample carries",
                 percent(NEAR, 0)
             ),
-            measured: format!("off by {} % at most", percent(off, 1)),
-            holds: off <= NEAR,
-        },
-        Check {
-            claim: "two levels take at least 10, 25 and 40 % off the mean time at loads of 0.5, 0.8 and 0.9"
-                .to_owned(),
-            measured: format!(
+            format!("off by {} % at most", percent(off, 1)),
+            off <= NEAR,
+        ),
+        Check::new(
+            "two levels take at least 10, 25 and 40 % off the mean time at loads of 0.5, 0.8 and 0.9",
+            format!(
                 "{} %, {} % and {} %",
                 percent(1.0 - best(0), 1),
                 percent(1.0 - best(1), 1),
                 percent(1.0 - best(2), 1)
             ),
-            holds: best(0) <= 0.9 && best(1) <= 0.75 && best(2) <= 0.6,
-        },
-        Check {
-            claim: "a learned threshold costs at most 5 % over the best of 3, 5, 10, 20 and 50 units"
-                .to_owned(),
-            measured: format!("{} % at most", percent(learned, 1)),
-            holds: learned <= 0.05,
-        },
-        Check {
-            claim: "with two levels from 5 units on, flows of more than 100 units take at most 10 % longer"
-                .to_owned(),
-            measured: format!("{} % at most", percent(longest, 1)),
-            holds: longest <= 0.1,
-        },
+            best(0) <= 0.9 && best(1) <= 0.75 && best(2) <= 0.6,
+        ),
+        Check::new(
+            "a learned threshold costs at most 5 % over the best of 3, 5, 10, 20 and 50 units",
+            format!("{} % at most", percent(learned, 1)),
+            learned <= 0.05,
+        ),
+        Check::new(
+            "with two levels from 5 units on, flows of more than 100 units take at most 10 % longer",
+            format!("{} % at most", percent(longest, 1)),
+            longest <= 0.1,
+        ),
     ]
 }

@@ -247,7 +247,7 @@ fn checks(rows: Measured<'_>) -> Vec<Check> {
     };
     let (learned, least_attained) = (instead(Form::Learned), instead(Form::Least(15_000)));
     let left: u32 = rows.0.iter().flat_map(|row| &row.runs).map(|outcome| outcome.left).sum();
-    let check = |claim: &str, measured, holds| Check { claim: claim.to_owned(), measured, holds };
+    let check = |claim: &str, measured, holds| Check::new(claim, measured, holds);
     vec![
         check(
             "at 1 Gbit/s and every load, two bands take at least 3 % off the mean time behind CoDel and behind PIE",

@@ -5,7 +5,7 @@
 
 use freeboard::sched_core::Nanos;
 
-use super::{Check, Experiment, Report, Row, Runs, Study};
+use super::{Check, Experiment, Report, Row, Study};
 use crate::attack::{self, Attack, BYTE_NS, Candidate, Outcome, Setup, wait_bound};
 use crate::measure::delay::Delays;
 use crate::plot::{CellOf, Column, TextTable, fixed, percent};
@@ -14,7 +14,7 @@ use crate::plot::{CellOf, Column, TextTable, fixed, percent};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "attacks",
     about: "a victim host under sixteen attacks, behind FIFO, DRR, DRR++, SQF and Isolated",
-    runs: Runs::Sweep(&Attacks),
+    runs: &Attacks,
 };
 
 /// Rate of the link, in Mbit/s.
@@ -23,6 +23,9 @@ const LINE: f64 = 8e3 / BYTE_NS as f64;
 struct Attacks;
 
 type Cell = (Candidate, Attack);
+
+/// Name of a table, its heading, and its cells.
+type Figure<'a> = (&'a str, &'static str, CellOf<'a, Row<Cell, Outcome>>);
 
 impl Row<Cell, Outcome> {
     fn sum(&self, of: impl Fn(&Outcome) -> u64) -> u64 {
@@ -85,7 +88,7 @@ impl Study for Attacks {
         let wait = |row: &Row<Cell, Outcome>, per_mille| {
             row.wait_ms(per_mille).map_or("-".to_owned(), |ms| fixed(ms, 2))
         };
-        let figures: [(&str, &'static str, CellOf<'_, Row<Cell, Outcome>>); 6] = [
+        let figures: [Figure<'_>; 6] = [
             ("bulk", "bulk, Mbit/s", &|row| fixed(row.bulk(), 2)),
             ("delivered", "delivered of 100 sparse", &|row| row.fewest()),
             ("p99", "wait of sparse, p99, ms", &|row| wait(row, 990)),
@@ -172,101 +175,94 @@ fn checks(rows: &[Row<Cell, Outcome>]) -> Vec<Check> {
     let bursts = of(Candidate::Isolated, Attack::TimedBursts);
     let ms = |value: Option<f64>| value.map_or("none delivered".to_owned(), |ms| fixed(ms, 3));
     vec![
-        Check {
-            claim: "G1: behind Isolated no sparse packet is lost or waits longer than ((H-1)(3Q+L)+(H-2)Q+L)/C in any \
-                    attack but by forged sources, and by port in none"
-                .to_owned(),
-            measured: format!(
+        Check::new(
+            "G1: behind Isolated no sparse packet is lost or waits longer than ((H-1)(3Q+L)+(H-2)Q+L)/C in any \
+                    attack but by forged sources, and by port in none",
+            format!(
                 "at most {} % of it ({}: {} of {} ms)",
                 percent(use_of(wait), 1),
                 named(wait),
                 ms(wait.wait_ms(1_000)),
                 fixed(wait.bound_ms(), 3)
             ),
-            holds: honest().all(Row::keeps_wait),
-        },
-        Check {
-            claim: "G2: there the victim's host gets at least 0.98 C/H".to_owned(),
-            measured: format!("at least {} ({})", fixed(share.of_share(), 4), named(share)),
-            holds: share.of_share() >= 0.98,
-        },
-        Check {
-            claim: "G4: there it loses no packet for want of room while it holds less than 7/9 of its share"
-                .to_owned(),
-            measured: format!("{robbed} packets"),
-            holds: robbed == 0,
-        },
-        Check {
-            claim: "forged sources break G1 and G2, and the port for a host restores both (J06)".to_owned(),
-            measured: format!(
+            honest().all(Row::keeps_wait),
+        ),
+        Check::new(
+            "G2: there the victim's host gets at least 0.98 C/H",
+            format!("at least {} ({})", fixed(share.of_share(), 4), named(share)),
+            share.of_share() >= 0.98,
+        ),
+        Check::new(
+            "G4: there it loses no packet for want of room while it holds less than 7/9 of its share",
+            format!("{robbed} packets"),
+            robbed == 0,
+        ),
+        Check::new(
+            "forged sources break G1 and G2, and the port for a host restores both (J06)",
+            format!(
                 "bulk {} Mbit/s and {} of 100 by source, {} Mbit/s and {} of 100 by port",
                 fixed(spoofed.bulk(), 2),
                 spoofed.fewest(),
                 fixed(by_port.bulk(), 2),
                 by_port.fewest(),
             ),
-            holds: !spoofed.keeps_wait()
+            !spoofed.keeps_wait()
                 && spoofed.of_share() < 0.5
                 && by_port.keeps_wait()
                 && by_port.of_share() >= 0.98,
-        },
-        Check {
-            claim: "frames that are not IP are one host, whatever addresses of Ethernet they have".to_owned(),
-            measured: format!(
+        ),
+        Check::new(
+            "frames that are not IP are one host, whatever addresses of Ethernet they have",
+            format!(
                 "bulk {} Mbit/s, {} of 100 and at most {} ms behind Isolated",
                 fixed(arp.bulk(), 2),
                 arp.fewest(),
                 ms(arp.wait_ms(1_000))
             ),
-            holds: arp.keeps_wait() && arp.of_share() >= 0.98,
-        },
-        Check {
-            claim: "a thousand flows of one host starve DRR++ and take half from Isolated, no more (J03)"
-                .to_owned(),
-            measured: format!(
+            arp.keeps_wait() && arp.of_share() >= 0.98,
+        ),
+        Check::new(
+            "a thousand flows of one host starve DRR++ and take half from Isolated, no more (J03)",
+            format!(
                 "bulk {} behind DRR++, {} Mbit/s behind Isolated",
                 fixed(starved.bulk(), 2),
                 fixed(guarded.bulk(), 2)
             ),
-            holds: starved.bulk() < 1.0
-                && guarded.bulk() > 0.98 * LINE / 2.0,
-        },
-        Check {
-            claim: "a flow a packet of 64 bytes starves the standing flow behind SQF (J02)".to_owned(),
-            measured: format!("bulk {} Mbit/s", fixed(sqf.bulk(), 2)),
-            holds: sqf.bulk() < 1.0,
-        },
-        Check {
-            claim: "longest-queue drop by flow takes from a victim that holds less than 7/9 of its share (J09)"
-                .to_owned(),
-            measured: format!("{} packets behind DRR", gamed.sum(|run| run.robbed)),
-            holds: gamed.sum(|run| run.robbed) > 0,
-        },
-        Check {
-            claim: "an attacker that knows the key makes the sparse flow of a DRR wait longer than one that \
-                    guesses (J04)"
-                .to_owned(),
-            measured: format!(
+            starved.bulk() < 1.0 && guarded.bulk() > 0.98 * LINE / 2.0,
+        ),
+        Check::new(
+            "a flow a packet of 64 bytes starves the standing flow behind SQF (J02)",
+            format!("bulk {} Mbit/s", fixed(sqf.bulk(), 2)),
+            sqf.bulk() < 1.0,
+        ),
+        Check::new(
+            "longest-queue drop by flow takes from a victim that holds less than 7/9 of its share (J09)",
+            format!("{} packets behind DRR", gamed.sum(|run| run.robbed)),
+            gamed.sum(|run| run.robbed) > 0,
+        ),
+        Check::new(
+            "an attacker that knows the key makes the sparse flow of a DRR wait longer than one that \
+                    guesses (J04)",
+            format!(
                 "{} ms and {} of 100 delivered, {} ms and {} with a guess",
                 ms(known.wait_ms(1_000)),
                 known.fewest(),
                 ms(secret.wait_ms(1_000)),
                 secret.fewest(),
             ),
-            holds: known.wait_ms(1_000).unwrap_or(f64::INFINITY)
+            known.wait_ms(1_000).unwrap_or(f64::INFINITY)
                 > 2.0 * secret.wait_ms(1_000).unwrap_or(f64::INFINITY),
-        },
-        Check {
-            claim: "bursts timed to CoDel's interval are never signalled, and hurt only themselves (J10)"
-                .to_owned(),
-            measured: format!(
+        ),
+        Check::new(
+            "bursts timed to CoDel's interval are never signalled, and hurt only themselves (J10)",
+            format!(
                 "{} of the attacker's packets dropped by CoDel; bulk {} Mbit/s, longest wait {} ms",
                 bursts.sum(|run| run.aqm_drops),
                 fixed(bursts.bulk(), 2),
                 ms(bursts.wait_ms(1_000))
             ),
-            holds: bursts.sum(|run| run.aqm_drops) == 0 && bursts.keeps_wait(),
-        },
+            bursts.sum(|run| run.aqm_drops) == 0 && bursts.keeps_wait(),
+        ),
     ]
 }
 

@@ -8,7 +8,7 @@ pub mod scenario;
 
 use freeboard::sched_core::Nanos;
 
-use super::{Check, Experiment, Report, Row, Runs, Study};
+use super::{Check, Experiment, Report, Row, Study};
 use crate::link::trace::Trace;
 use crate::measure::delay::Delays;
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
@@ -18,7 +18,7 @@ use scenario::{Run, Shaping, threshold};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "autorate",
     about: "uploads over links whose rate changes, with a fixed rate and with autorate",
-    runs: Runs::Sweep(&Uploads),
+    runs: &Uploads,
 };
 
 /// Duration of a run. In a shorter one the first second, at the floor, counts for too much.
@@ -135,31 +135,27 @@ fn of_trace([best, auto, floor]: &[Row<Cell, Run>; 3]) -> [Check; 3] {
     let rates = || auto.runs.iter().flat_map(|run| &run.rates).map(|rate| rate.1);
     let (low, high) = (rates().min().unwrap_or(0), rates().max().unwrap_or(u64::MAX));
     [
-        Check {
-            claim: format!(
+        Check::new(
+            format!(
                 "{name}: 95 % of the probes wait at most {} % of what they wait with the best rate fixed",
                 percent(PART, 0)
             ),
-            measured: format!("{} of {} ms", fixed(delays[1], 1), fixed(delays[0], 1)),
-            holds: delays[1] <= delays[0] * PART,
-        },
-        Check {
-            claim: format!(
+            format!("{} of {} ms", fixed(delays[1], 1), fixed(delays[0], 1)),
+            delays[1] <= delays[0] * PART,
+        ),
+        Check::new(
+            format!(
                 "{name}: at least {} % of what the line had is used, and more than with the floor fixed",
                 percent(used, 0)
             ),
-            measured: format!(
-                "{} %, with the floor {} %",
-                percent(auto.used(), 1),
-                percent(floor.used(), 1)
-            ),
-            holds: auto.used() >= used && auto.used() > floor.used(),
-        },
-        Check {
-            claim: format!("{name}: the rate is never below the floor and never above the ceiling"),
-            measured: format!("{} to {} kbit/s", low / 1_000, high / 1_000),
-            holds: low >= least && high <= most,
-        },
+            format!("{} %, with the floor {} %", percent(auto.used(), 1), percent(floor.used(), 1)),
+            auto.used() >= used && auto.used() > floor.used(),
+        ),
+        Check::new(
+            format!("{name}: the rate is never below the floor and never above the ceiling"),
+            format!("{} to {} kbit/s", low / 1_000, high / 1_000),
+            low >= least && high <= most,
+        ),
     ]
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Framing, Overhead, Rate, Shaper};
 
-use super::{Check, Experiment, Report, Row, Runs, Study};
+use super::{Check, Experiment, Report, Row, Study};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed};
 use conformance::rng::Streams;
 
@@ -14,7 +14,7 @@ use conformance::rng::Streams;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-alg1",
     about: "CAKE Algorithm 1: precision of the shaper, 8 kbit/s to 10 Gbit/s, and no burst after idle time",
-    runs: Runs::Sweep(&Alg1 { after: AFTER }),
+    runs: &Alg1 { after: AFTER },
 };
 
 const RATES: [u64; 8] =
@@ -191,15 +191,15 @@ fn checks(rows: &[Row<Cell, Run>], after: [Nanos; 2]) -> Vec<Check> {
         let steady = || rows.iter().map(|row| row.steady()[at]);
         let fewest = steady().map(|steady| steady.packets).min().unwrap_or(0);
         let error = steady().map(|steady| steady.error).fold(0.0, f64::max);
-        Check {
-            claim: format!(
+        Check::new(
+            format!(
                 "the rate is right to {} % over {} s at every rate and framing, of {PACKETS} packets or more",
                 fixed(ERRORS[at] * 100.0, 2),
                 after[at].0 as f64 / 1e9
             ),
-            measured: format!("at most {} ppm, {fewest} packets or more", fixed(error * 1e6, 4)),
-            holds: error <= ERRORS[at] && fewest >= PACKETS,
-        }
+            format!("at most {} ppm, {fewest} packets or more", fixed(error * 1e6, 4)),
+            error <= ERRORS[at] && fewest >= PACKETS,
+        )
     };
     let bursts = [most(Row::steady_burst), most(Row::burst_after_pauses)];
     let wrong = VECTORS.iter().filter(|&&(words, len, wire)| wire_len(words, len) != Some(wire));
@@ -207,17 +207,16 @@ fn checks(rows: &[Row<Cell, Run>], after: [Nanos; 2]) -> Vec<Check> {
     vec![
         exact(0),
         exact(1),
-        Check {
-            claim: "in every span at most rate × span, one longest packet and the bits of 1 ns leave, back to back and after pauses"
-                .to_owned(),
-            measured: bursts.map(|burst| fixed(burst, 3)).join(" and ") + " packets",
-            holds: bursts.into_iter().all(|burst| burst <= 1.0),
-        },
-        Check {
-            claim: "packets are as long on the link as derived, with either formula for PTM".to_owned(),
-            measured: format!("{} of {} lengths differ", wrong, VECTORS.len()),
-            holds: wrong == 0,
-        },
+        Check::new(
+            "in every span at most rate × span, one longest packet and the bits of 1 ns leave, back to back and after pauses",
+            bursts.map(|burst| fixed(burst, 3)).join(" and ") + " packets",
+            bursts.into_iter().all(|burst| burst <= 1.0),
+        ),
+        Check::new(
+            "packets are as long on the link as derived, with either formula for PTM",
+            format!("{} of {} lengths differ", wrong, VECTORS.len()),
+            wrong == 0,
+        ),
     ]
 }
 

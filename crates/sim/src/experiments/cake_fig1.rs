@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use freeboard::flowhash::{FlowHasher, FlowKey, FlowTable, Outcome, SipHash13, TagLine, Transport};
 
-use super::{Check, Experiment, Report, Row, Runs, Study};
+use super::{Check, Experiment, Report, Row, Study};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed};
 use conformance::rng::{Stream, Streams};
 
@@ -17,7 +17,7 @@ use conformance::rng::{Stream, Streams};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig1",
     about: "CAKE Fig. 1: probability that a new flow collides, by the ways of a set",
-    runs: Runs::Sweep(&Fig1),
+    runs: &Fig1,
 };
 
 const QUEUES: u32 = 1_024;
@@ -272,13 +272,11 @@ fn checks(loads: &[Load]) -> Vec<Check> {
         let off =
             |load: &Load| (load.counts[number].probability() - formula(load.flows, ways)).abs();
         let worst = loads.iter().max_by(|a, b| off(a).total_cmp(&off(b))).expect("there are rows");
-        checks.push(Check {
-            claim: format!(
-                "{ways} ways: from 50 to 2,000 flows within 0.01 of P[Bin(n, k/N) >= k]"
-            ),
-            measured: format!("at most {} off, at {} flows", fixed(off(worst), 4), worst.flows),
-            holds: off(worst) <= 0.01,
-        });
+        checks.push(Check::new(
+            format!("{ways} ways: from 50 to 2,000 flows within 0.01 of P[Bin(n, k/N) >= k]"),
+            format!("at most {} off, at {} flows", fixed(off(worst), 4), worst.flows),
+            off(worst) <= 0.01,
+        ));
     }
     let measured =
         crossover(loads, |load| load.counts[2].probability() - load.counts[0].probability());
@@ -287,24 +285,18 @@ fn checks(loads: &[Load]) -> Vec<Check> {
         [measured, chance].iter().all(|at| (1_050.0..=1_150.0).contains(at))
             && (measured - chance).abs() <= 10.0
     });
-    checks.push(Check {
-        claim: "8 ways beat the plain hash until flows exceed queues: the lines cross at 1,050 to 1,150 flows, \
-                the measured ones within 10 of those of chance"
-            .to_owned(),
-        measured: format!(
+    checks.push(Check::new("8 ways beat the plain hash until flows exceed queues: the lines cross at 1,050 to 1,150 flows, \
+                the measured ones within 10 of those of chance", format!(
             "at {} flows, by chance at {}",
             fixed(measured.unwrap_or(f64::NAN), 1),
             fixed(chance.unwrap_or(f64::NAN), 1)
-        ),
-        holds: near,
-    });
+        ), near));
     let [plain, _, eight] = at(loads, 512).counts.map(|count| count.probability());
-    checks.push(Check {
-        claim: "with half as many flows as queues, 8 ways collide at most a seventh as often"
-            .to_owned(),
-        measured: format!("{} against {}", fixed(eight, 4), fixed(plain, 4)),
-        holds: 7.0 * eight <= plain,
-    });
+    checks.push(Check::new(
+        "with half as many flows as queues, 8 ways collide at most a seventh as often",
+        format!("{} against {}", fixed(eight, 4), fixed(plain, 4)),
+        7.0 * eight <= plain,
+    ));
     let against = |name: &str, number: usize, of: fn(&Linux) -> f64| {
         // Standard errors of both means; a number without variation is not compared.
         let off = |(load, linux): &(&Load, Linux)| {
@@ -315,14 +307,14 @@ fn checks(loads: &[Load]) -> Vec<Check> {
         };
         let all: Vec<_> = beside_linux(loads).map(|pair| (off(&pair), pair.0.flows)).collect();
         let worst = all.iter().max_by(|a, b| a.0.total_cmp(&b.0)).expect("the file has rows");
-        Check {
-            claim: format!(
+        Check::new(
+            format!(
                 "as many flows share a queue as in {name}: all {} means within 4 standard errors",
                 all.len()
             ),
-            measured: format!("at most {} of them, at {} flows", fixed(worst.0, 2), worst.1),
-            holds: worst.0 <= 4.0,
-        }
+            format!("at most {} of them, at {} flows", fixed(worst.0, 2), worst.1),
+            worst.0 <= 4.0,
+        )
     };
     checks.push(against("Linux fq_codel (plain)", 0, |linux| linux.direct));
     checks.push(against("Linux cake (8 ways)", 2, |linux| linux.set8));

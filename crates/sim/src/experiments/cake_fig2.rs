@@ -11,7 +11,7 @@ use freeboard::sched_core::Nanos;
 
 use super::dumbbell::{MEGABITS, ROUND_TRIP};
 use super::mixed_load::{Load, Outcome, WARM_UP};
-use super::{Check, Experiment, Report, Row, Runs, Study};
+use super::{Check, Experiment, Report, Row, Study};
 use crate::discipline::Managed;
 use crate::measure::delay::Delays;
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
@@ -20,7 +20,7 @@ use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig2",
     about: "CAKE Fig. 2: goodput and latency of CAKE and FQ-CoDel, four uploads and four downloads",
-    runs: Runs::Sweep(&Fig2),
+    runs: &Fig2,
 };
 
 const MEASURED: Nanos = Nanos::from_secs(60);
@@ -145,28 +145,21 @@ fn checks(measured: &[Row<Cell, Run>]) -> Vec<Check> {
     let medians = [cake, fq_codel].map(|of| of.added()[0]);
     let runs = measured.iter().flat_map(|of| &of.runs);
     vec![
-        Check {
-            claim: format!(
-                "CAKE's goodput is within {} % of FQ-CoDel's each way",
-                percent(GOODPUT, 0)
-            ),
-            measured: format!("{} % up, {} % down", percent(off[0], 1), percent(off[1], 1)),
-            holds: off.into_iter().all(|off| off.abs() <= GOODPUT),
-        },
-        Check {
-            claim: format!(
+        Check::new(
+            format!("CAKE's goodput is within {} % of FQ-CoDel's each way", percent(GOODPUT, 0)),
+            format!("{} % up, {} % down", percent(off[0], 1), percent(off[1], 1)),
+            off.into_iter().all(|off| off.abs() <= GOODPUT),
+        ),
+        Check::new(
+            format!(
                 "the medians of what a probe waits are {} ms at most, and {} ms apart at most",
                 fixed(LONGEST, 0),
                 fixed(APART, 0)
             ),
-            measured: format!(
-                "CAKE {} ms, FQ-CoDel {} ms",
-                fixed(medians[0], 2),
-                fixed(medians[1], 2)
-            ),
-            holds: medians.into_iter().all(|median| median <= LONGEST)
+            format!("CAKE {} ms, FQ-CoDel {} ms", fixed(medians[0], 2), fixed(medians[1], 2)),
+            medians.into_iter().all(|median| median <= LONGEST)
                 && (medians[0] - medians[1]).abs() <= APART,
-        },
+        ),
         Check::accounted_for("runs", runs.map(|run| run.balanced)),
     ]
 }

@@ -35,7 +35,7 @@ use freeboard::sched_core::{CoDelParams, Limits, Nanos};
 use freeboard::shaper::{Overhead, Shaper};
 
 use super::dumbbell::{self, DELAY, Dumbbell, FIRST_SECOND, LIMITS, MEGABITS};
-use super::{Check, Experiment, Report, Row, Runs, Study};
+use super::{Check, Experiment, Report, Row, Study};
 use crate::app::BulkPairs;
 use crate::discipline::{Discipline, Drops, fq_codel, isolated, isolated_smart};
 use crate::host::Buffers;
@@ -50,7 +50,7 @@ use conformance::rng::Streams;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig3",
     about: "CAKE Fig. 3: shares of TCP flows under every isolation mode",
-    runs: Runs::Sweep(&Fig3),
+    runs: &Fig3,
 };
 
 /// Source and destination of each flow, by number.
@@ -348,17 +348,17 @@ fn checks(reno: &[Measured], cubic: &[Measured]) -> Vec<Check> {
 /// Checks that a relative error is within the tolerance.
 fn within(claim: String, before: &str, off: f64, after: &str) -> Check {
     let measured = format!("{before}at most {} % off{after}", percent(off, 1));
-    Check { claim, measured, holds: off <= TOLERANCE }
+    Check::new(claim, measured, off <= TOLERANCE)
 }
 
 /// Checks that flows have equal shares in each run.
 fn fair(row: &Measured, prefix: &str) -> Check {
     let least = row.runs.iter().filter_map(|run| jain(&run.bytes)).fold(f64::INFINITY, f64::min);
-    Check {
-        claim: format!("{prefix}{}: Jain's index is at least 0.99 in every run", row.name()),
-        measured: format!("at least {}", fixed(least, 4)),
-        holds: least >= 0.99,
-    }
+    Check::new(
+        format!("{prefix}{}: Jain's index is at least 0.99 in every run", row.name()),
+        format!("at least {}", fixed(least, 4)),
+        least >= 0.99,
+    )
 }
 
 fn picture(rows: &[Measured]) -> Vec<Chart> {

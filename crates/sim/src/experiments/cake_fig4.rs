@@ -16,7 +16,7 @@ use freeboard::{Rtt, TinMode};
 use super::dumbbell::{
     self, DELAY, Dumbbell, ETHERNET, LIMITS, LONGEST_FRAME, MARKS, MEGABITS, ROUND_TRIP,
 };
-use super::{Check, Experiment, Report, Row, Runs, Study};
+use super::{Check, Experiment, Report, Row, Study};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed};
 use crate::tcp::network::{ConnectionId, Naming, Way};
 
@@ -24,7 +24,7 @@ use crate::tcp::network::{ConnectionId, Naming, Way};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig4",
     about: "CAKE Fig. 4: shares of TCP flows with different code points, with and without tins",
-    runs: Runs::Sweep(&Fig4),
+    runs: &Fig4,
 };
 
 /// Number of flows in each direction. Their code points are [`MARKS`], of three of the four tins of
@@ -240,15 +240,11 @@ fn checks(rows: &[Row<Cell, Run>]) -> Vec<Check> {
     let mut checks: Vec<Check> = rows.iter().map(by_the_rule).collect();
     let tins = rows.iter().filter(|row| row.0 != TinMode::BestEffort);
     let beyond = tins.flat_map(|row| [0, 1].map(|way| beyond(row, way))).fold(0.0, f64::max);
-    checks.push(Check {
-        claim: format!(
+    checks.push(Check::new(format!(
             "while best effort is backlogged, EF and CS5 together are sent no more than a quarter of the line and {} of \
              the longest packets, in any span",
             fixed(BEYOND, 0)
-        ),
-        measured: format!("at most {} packets beyond a quarter", fixed(beyond, 2)),
-        holds: beyond <= BEYOND,
-    });
+        ), format!("at most {} packets beyond a quarter", fixed(beyond, 2)), beyond <= BEYOND));
     let runs = rows.iter().flat_map(|row| &row.runs);
     checks.push(Check::accounted_for("runs", runs.map(|run| run.balanced)));
     checks
@@ -267,7 +263,7 @@ fn by_the_rule(row: &Row<Cell, Run>) -> Check {
         (TinMode::Diffserv4, Rtt::INTERNET) => {
             Check::differs(&claim, NOT_FULL, measured, off <= POINTS)
         }
-        _ => Check { claim, measured, holds: off <= POINTS },
+        _ => Check::new(claim, measured, off <= POINTS),
     }
 }
 

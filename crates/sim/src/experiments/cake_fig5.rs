@@ -22,7 +22,7 @@ use freeboard::{AqmKind, Dscp, Isolation, Rtt, TinMode};
 use super::dumbbell::{
     self, DELAY, Dumbbell, ETHERNET, LIMITS, LONGEST_FRAME, MEGABITS, ROUND_TRIP,
 };
-use super::{Check, Experiment, Report, Row, Runs, Study};
+use super::{Check, Experiment, Report, Row, Study};
 use crate::discipline::{Bottleneck, fq_codel, isolated_smart};
 use crate::measure::delay::Delays;
 use crate::plot::{Chart, Column, Mark, TextTable, fixed};
@@ -33,7 +33,7 @@ use crate::tcp::network::{Naming, Way};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig5",
     about: "CAKE Fig. 5: latency of a flow of 2 Mbit/s with the code point EF beside 32 uploads",
-    runs: Runs::Sweep(&Fig5),
+    runs: &Fig5,
 };
 
 /// Number of uploads.
@@ -252,54 +252,49 @@ fn checks(rows: &[Row<Queueing, Run>]) -> Vec<Check> {
     };
     let runs = rows.iter().flat_map(|row| &row.runs);
     vec![
-        Check {
-            claim: "with diffserv4 the flow waits 10 ms at most at the 99th percentile, from the start on"
-                .to_owned(),
-            measured: fixed(with_tins, 2) + " ms",
-            holds: with_tins <= 10.0,
-        },
-        Check {
-            claim: "without tins the flow waits 200 ms or more when the uploads begin".to_owned(),
-            measured: format!(
-                "FQ-CoDel {} ms, CAKE {} ms",
-                fixed(without[0], 1),
-                fixed(without[1], 1)
-            ),
-            holds: without.into_iter().all(|peak| peak >= 200.0),
-        },
+        Check::new(
+            "with diffserv4 the flow waits 10 ms at most at the 99th percentile, from the start on",
+            fixed(with_tins, 2) + " ms",
+            with_tins <= 10.0,
+        ),
+        Check::new(
+            "without tins the flow waits 200 ms or more when the uploads begin",
+            format!("FQ-CoDel {} ms, CAKE {} ms", fixed(without[0], 1), fixed(without[1], 1)),
+            without.into_iter().all(|peak| peak >= 200.0),
+        ),
         Check::differs(
             "CAKE without tins, 100 to 300 ms in the median when it is steady,",
             "COBALT keeps its rate of drops, and Linux 6.1's CAKE, too, has such a flow wait for 5 ms (5 down, video)",
             median(),
             settles(100.0, 300.0),
         ),
-        Check {
-            claim: "CAKE without tins settles at 5 to 25 ms in the median".to_owned(),
-            measured: median(),
-            holds: settles(5.0, 25.0),
-        },
+        Check::new(
+            "CAKE without tins settles at 5 to 25 ms in the median",
+            median(),
+            settles(5.0, 25.0),
+        ),
         Check::differs(
             "FQ-CoDel, between 50 and 500 ms for nine of ten packets when it is steady,",
             "a queue that has drained waits for one round of 33 flows, about 40 ms",
             format!("{} to {} ms", fixed(swing[0], 1), fixed(swing[1], 1)),
             swing[0] >= 50.0 && swing[1] <= 500.0,
         ),
-        Check {
-            claim: "what the flow waits varies more with FQ-CoDel than with CAKE without tins".to_owned(),
-            measured: beside("CAKE", cake),
-            holds: fq_codel > cake,
-        },
+        Check::new(
+            "what the flow waits varies more with FQ-CoDel than with CAKE without tins",
+            beside("CAKE", cake),
+            fq_codel > cake,
+        ),
         Check::differs(
             "CAKE without BLUE, like FQ-CoDel, to 30 % of its deviation,",
             "no queue overflows, so BLUE never acts",
             beside("without BLUE", no_blue),
             is_like(no_blue),
         ),
-        Check {
-            claim: "with CoDel for COBALT, CAKE is as FQ-CoDel, its deviation to 30 %".to_owned(),
-            measured: beside("with CoDel", codel),
-            holds: is_like(codel),
-        },
+        Check::new(
+            "with CoDel for COBALT, CAKE is as FQ-CoDel, its deviation to 30 %",
+            beside("with CoDel", codel),
+            is_like(codel),
+        ),
         Check::accounted_for("runs", runs.map(|run| run.balanced)),
     ]
 }

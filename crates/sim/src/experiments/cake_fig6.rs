@@ -8,7 +8,7 @@
 use freeboard::{AckFilter, AqmKind};
 
 use super::slow_uplink::{Cell, MEASURED, Probe, Queueing, Run};
-use super::{Check, Experiment, Report, Row, Runs, Study};
+use super::{Check, Experiment, Report, Row, Study};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed};
 use crate::tcp::network::Way;
 
@@ -16,7 +16,7 @@ use crate::tcp::network::Way;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig6",
     about: "CAKE Fig. 6: downloads and uploads on 30/1 Mbit/s with the ACK filter",
-    runs: Runs::Sweep(&Fig6),
+    runs: &Fig6,
 };
 
 /// Rate of the uplink, in kbit/s.
@@ -174,50 +174,48 @@ fn checks(rows: &[Measured]) -> Vec<Check> {
             both(ping_down),
             all_above(ping_down, 8.0),
         ),
-        Check {
-            claim: "both modes raise the downloads by 3 % or more, with a ping too".to_owned(),
-            measured: format!("{}; {}", both(down), both(ping_down)),
-            holds: all_above(down, 3.0) && all_above(ping_down, 3.0),
-        },
-        Check {
-            claim: "with CoDel for COBALT both modes raise the downloads by 8 % or more".to_owned(),
-            measured: both(codel),
-            holds: all_above(codel, 8.0),
-        },
-        Check {
-            claim: "with the marks of RRUL both modes raise the downloads by 8 % or more, with COBALT and with CoDel".to_owned(),
-            measured: format!("{}; {}", both(marked_down), both(marked_codel)),
-            holds: all_above(marked_down, 8.0) && all_above(marked_codel, 8.0),
-        },
-        Check {
-            claim: "behind CAKE as it is published both modes raise the downloads by 3 % or more".to_owned(),
-            measured: both(of_paper),
-            holds: all_above(of_paper, 3.0),
-        },
-        Check {
-            claim: "the conservative mode raises the uploads by 4 % or more, the aggressive one by half as much again"
-                .to_owned(),
-            measured: both(up),
-            holds: up[0] >= 4.0 && up[1] >= 1.5 * up[0],
-        },
+        Check::new(
+            "both modes raise the downloads by 3 % or more, with a ping too",
+            format!("{}; {}", both(down), both(ping_down)),
+            all_above(down, 3.0) && all_above(ping_down, 3.0),
+        ),
+        Check::new(
+            "with CoDel for COBALT both modes raise the downloads by 8 % or more",
+            both(codel),
+            all_above(codel, 8.0),
+        ),
+        Check::new(
+            "with the marks of RRUL both modes raise the downloads by 8 % or more, with COBALT and with CoDel",
+            format!("{}; {}", both(marked_down), both(marked_codel)),
+            all_above(marked_down, 8.0) && all_above(marked_codel, 8.0),
+        ),
+        Check::new(
+            "behind CAKE as it is published both modes raise the downloads by 3 % or more",
+            both(of_paper),
+            all_above(of_paper, 3.0),
+        ),
+        Check::new(
+            "the conservative mode raises the uploads by 4 % or more, the aggressive one by half as much again",
+            both(up),
+            up[0] >= 4.0 && up[1] >= 1.5 * up[0],
+        ),
         Check::differs(
             "the aggressive mode raises the uploads by twice as much as the conservative one",
             LOADED,
             both(up),
             up[1] >= 2.0 * up[0],
         ),
-        Check {
-            claim: "with a ping for the probe the conservative mode raises the uploads by 4 % or more, the aggressive one by \
-                    twice as much"
-                .to_owned(),
-            measured: both(ping_up),
-            holds: ping_up[0] >= 4.0 && ping_up[1] >= 2.0 * ping_up[0],
-        },
-        Check {
-            claim: "with the marks of RRUL the conservative mode raises the uploads by 4 % or more, the aggressive one by more".to_owned(),
-            measured: both(marked_up),
-            holds: marked_up[0] >= 4.0 && marked_up[1] > marked_up[0],
-        },
+        Check::new(
+            "with a ping for the probe the conservative mode raises the uploads by 4 % or more, the aggressive one by \
+                    twice as much",
+            both(ping_up),
+            ping_up[0] >= 4.0 && ping_up[1] >= 2.0 * ping_up[0],
+        ),
+        Check::new(
+            "with the marks of RRUL the conservative mode raises the uploads by 4 % or more, the aggressive one by more",
+            both(marked_up),
+            marked_up[0] >= 4.0 && marked_up[1] > marked_up[0],
+        ),
         Check::differs(
             "with the marks of RRUL the aggressive mode raises the uploads by twice as much as the conservative one",
             MOST,
@@ -229,15 +227,11 @@ fn checks(rows: &[Measured]) -> Vec<Check> {
     for ((name, value), (from, to)) in values.into_iter().zip(RANGES) {
         let goodputs = [cobalt, ping, marked].map(|queue| queue.each_ref().map(value));
         let shown = goodputs.map(|of| of.map(|goodput| fixed(goodput, 3)).join(" "));
-        checks.push(Check {
-            claim: format!(
+        checks.push(Check::new(format!(
                 "{name} are within {} to {} Mbit/s, with the probe, with a ping and with the marks of RRUL",
                 fixed(from, 3),
                 fixed(to, 3)
-            ),
-            measured: shown.join("; "),
-            holds: goodputs.as_flattened().iter().all(|goodput| (from..to).contains(goodput)),
-        });
+            ), shown.join("; "), goodputs.as_flattened().iter().all(|goodput| (from..to).contains(goodput))));
     }
     let beside = |way: usize, value: fn(&Measured) -> f64| {
         let each = cobalt.iter().zip(LINUX);
@@ -247,37 +241,29 @@ fn checks(rows: &[Measured]) -> Vec<Check> {
     let off_by = |parts: &[f64]| {
         parts.iter().map(|part| fixed(part * 100.0, 1) + " %").collect::<Vec<_>>().join(" ")
     };
-    checks.push(Check {
-        claim: format!(
+    checks.push(Check::new(format!(
             "downloads with the filter are within {} % of those behind Linux 6.1's CAKE, uploads in all modes within {} %",
             fixed(NEAR[0] * 100.0, 0),
             fixed(NEAR[1] * 100.0, 0)
-        ),
-        measured: format!("{}; {}", off_by(&downs[1..]), off_by(&ups)),
-        holds: downs[1..].iter().all(|part| part.abs() <= NEAR[0])
-            && ups.iter().all(|part| part.abs() <= NEAR[1]),
-    });
+        ), format!("{}; {}", off_by(&downs[1..]), off_by(&ups)), downs[1..].iter().all(|part| part.abs() <= NEAR[0])
+            && ups.iter().all(|part| part.abs() <= NEAR[1])));
     let of_published = published.iter().zip(LINUX);
     let ups: Vec<f64> = of_published.map(|(of, linux)| of.up() / linux[1] - 1.0).collect();
-    checks.push(Check {
-        claim: format!(
+    checks.push(Check::new(format!(
             "behind CAKE as it is published uploads are within {} % of those behind Linux 6.1's CAKE in all modes",
             fixed(NEARER * 100.0, 0)
-        ),
-        measured: off_by(&ups),
-        holds: ups.iter().all(|part| part.abs() <= NEARER),
-    });
+        ), off_by(&ups), ups.iter().all(|part| part.abs() <= NEARER)));
     let within = |queue: &[Measured; 3]| {
         queue.iter().all(|of| (LATENCY.0..=LATENCY.1).contains(&of.latency()))
     };
     let shown =
         |queue: &[Measured; 3]| queue.each_ref().map(|of| fixed(of.latency(), 2)).join(" ") + " ms";
     let range = format!("{} to {} ms", fixed(LATENCY.0, 2), fixed(LATENCY.1, 2));
-    checks.push(Check {
-        claim: format!("what a probe waits is within {range} in all modes, and what a ping waits"),
-        measured: [cobalt, ping].map(shown).join("; "),
-        holds: [cobalt, ping].into_iter().all(within),
-    });
+    checks.push(Check::new(
+        format!("what a probe waits is within {range} in all modes, and what a ping waits"),
+        [cobalt, ping].map(shown).join("; "),
+        [cobalt, ping].into_iter().all(within),
+    ));
     checks.push(Check::differs(
         &format!("with the marks of RRUL what a probe waits, within {range},"),
         UPLINK,
@@ -288,11 +274,7 @@ fn checks(rows: &[Measured]) -> Vec<Check> {
         [conservative, aggressive].map(|of| of.latency() - off.latency())
     });
     let shown = rises.map(|of| of.map(|rise| fixed(rise, 2)).join(" and "));
-    checks.push(Check {
-        claim: "the filter raises what a probe waits by 8 ms at most, what a ping waits, and what a probe waits with the marks of RRUL".to_owned(),
-        measured: shown.join("; ") + " ms",
-        holds: rises.as_flattened().iter().all(|&rise| rise <= 8.0),
-    });
+    checks.push(Check::new("the filter raises what a probe waits by 8 ms at most, what a ping waits, and what a probe waits with the marks of RRUL", shown.join("; ") + " ms", rises.as_flattened().iter().all(|&rise| rise <= 8.0)));
     let runs = rows.iter().flat_map(|row| &row.runs);
     checks.push(Check::accounted_for("runs", runs.map(|run| run.balanced)));
     checks

@@ -11,7 +11,7 @@ mod rfc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Check, Experiment, Report, Row, Runs, Study};
+use super::{Check, Experiment, Report, Row, Study};
 use crate::aqm::ns3;
 use crate::aqm::pie::Outcome;
 use crate::plot::{Column, TextTable, fixed};
@@ -21,7 +21,7 @@ use line::Line;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "codel-rfc",
     about: "AQMs compared with the numbers of RFC 8289, RFC 8033, the RED paper and ns-3's tests",
-    runs: Runs::Sweep(&CodelRfc),
+    runs: &CodelRfc,
 };
 
 const RFC_8289: &str = "RFC 8289";
@@ -181,11 +181,11 @@ fn check(lines: &[Line], (source, claim): (&str, &str)) -> Check {
     let of_source = lines.iter().filter(|line| line.source == source);
     let count = |verdict| of_source.clone().filter(|line| line.verdict() == verdict).count();
     let [same, departs, left_out, fails] = ["same", "departs", "not compared", "FAILS"].map(count);
-    Check {
-        claim: claim.to_owned(),
-        measured: format!(
+    Check::new(
+        claim,
+        format!(
             "{same} lines are the same, {departs} depart as explained, {left_out} are not compared, {fails} fail"
         ),
-        holds: fails == 0 && same > 0,
-    }
+        fails == 0 && same > 0,
+    )
 }

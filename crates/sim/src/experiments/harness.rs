@@ -398,7 +398,7 @@ mod tests {
             let row = |row: &Row<u32, f64>| format!("{} {:?}\n", row.cell, row.runs);
             let text: String = rows.iter().map(row).collect();
             let holds = rows.iter().all(|row| row.runs.len() as u32 == seeds * row.cell);
-            let check = Check { claim: String::new(), measured: String::new(), holds };
+            let check = Check::new("", String::new(), holds);
             Report::new(text).checks(vec![check])
         }
     }

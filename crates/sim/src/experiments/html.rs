@@ -69,8 +69,8 @@ fn summary(sections: &[Section]) -> Markup {
                     @for check in section.report.results() {
                         tr {
                             td { a href={ "#" (section.name) } { (items) } }
-                            td { (check.claim) }
-                            td { (check.measured) }
+                            td { (check.claim()) }
+                            td { (check.measured()) }
                             td class=(check.verdict().name()) { (check.verdict().name()) }
                         }
                     }
@@ -118,11 +118,7 @@ mod tests {
 
     #[test]
     fn the_page_has_every_check_and_needs_no_other_file() {
-        let check = |claim: &str, holds| Check {
-            claim: claim.to_owned(),
-            measured: "1 < 2 & \"3\"".to_owned(),
-            holds,
-        };
+        let check = |claim: &str, holds| Check::new(claim, "1 < 2 & \"3\"", holds);
         let other = Check::differs("the delay", "another TCP", "5 ms".to_owned(), false);
         let chart = Chart::new("delay").series("a", Mark::Line, [(0.0, 1.0), (1.0, 2.0)]);
         let report = Report::new("<text>\n").picture("fig", chart).checks([

@@ -22,7 +22,7 @@ use freeboard::shaper::{Overhead, Shaper};
 use freeboard::{AqmKind, Dscp};
 
 use super::dumbbell::{self, CALL, Dumbbell, ETHERNET, FIRST_SECOND, Summary, Traffic};
-use super::{Check, Experiment, Report, Row, Runs, Study};
+use super::{Check, Experiment, Report, Row, Study};
 use crate::discipline::Managed;
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 use crate::source::Cbr;
@@ -34,7 +34,7 @@ use crate::tcp::{Config, Data};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "l4s",
     about: "a Prague-like sender, CUBIC, a call and unresponsive ECT(1) traffic: isolated queues and DualPI2",
-    runs: Runs::Sweep(&L4s { measured: Nanos::from_secs(20) }),
+    runs: &L4s { measured: Nanos::from_secs(20) },
 };
 
 /// Rate of the link in Mbit/s, and of the acknowledgements' link.
@@ -268,75 +268,73 @@ fn checks(rows: &[Measured]) -> Vec<Check> {
     let off = percent(apart(same), 1);
     let [one, two] = [1, 2].map(|digits| move |value| fixed(value, digits));
     vec![
-        Check {
-            claim: format!(
+        Check::new(
+            format!(
                 "with the threshold a Prague-like sender alone waits for a fifth of what it waits without, or less, and \
                  less than 1 ms in the median, for at most {most} % of its goodput"
             ),
-            measured: format!("{} ms and {} ms; {} %", two(alone.p50), two(plain.p50), percent(cost, 1)),
-            holds: alone.p50 < 1.0 && alone.p50 * 5.0 <= plain.p50 && cost <= COST,
-        },
-        Check {
-            claim: format!(
+            format!("{} ms and {} ms; {} %", two(alone.p50), two(plain.p50), percent(cost, 1)),
+            alone.p50 < 1.0 && alone.p50 * 5.0 <= plain.p50 && cost <= COST,
+        ),
+        Check::new(
+            format!(
                 "beside CUBIC of its own host it has as much, to {fair} %, and waits less than 1 ms in the median, whatever \
                  CUBIC's queue holds"
             ),
-            measured: format!("{off} % apart; {} ms, CUBIC {} ms", two(prague), two(cubic)),
-            holds: apart(same) <= FAIR && prague < cubic.min(1.0),
-        },
-        Check {
-            claim: format!(
+            format!("{off} % apart; {} ms, CUBIC {} ms", two(prague), two(cubic)),
+            apart(same) <= FAIR && prague < cubic.min(1.0),
+        ),
+        Check::new(
+            format!(
                 "two hosts have as much each, to {fair} %, if either has four senders and the other has one of the other \
                  kind; behind DualPI2 the host of four has at least three times as much"
             ),
-            measured: format!(
+            format!(
                 "{} % apart; {} times",
                 uneven.map(|part| percent(part, 1)).join(" % and "),
                 times.map(one).join(" and ")
             ),
-            holds: uneven.iter().all(|&part| part <= FAIR) && times.iter().all(|&times| times >= 3.0),
-        },
-        Check {
-            claim: format!(
+            uneven.iter().all(|&part| part <= FAIR) && times.iter().all(|&times| times >= 3.0),
+        ),
+        Check::new(
+            format!(
                 "behind isolated queues the call, without a codepoint and whatever its DSCP, loses nothing and waits at \
                  most {} ms at the 99th percentile under every load",
                 fixed(SHORT, 0)
             ),
-            measured: format!("at most {} ms; {} %", two(call), percent(lost, 2)),
-            holds: call <= SHORT && lost <= 0.0,
-        },
-        Check {
-            claim: format!(
+            format!("at most {} ms; {} %", two(call), percent(lost, 2)),
+            call <= SHORT && lost <= 0.0,
+        ),
+        Check::new(
+            format!(
                 "ECT(1) traffic that does not react takes nothing of the third of each other host, to {fair} %; \
                  COBALT keeps its queue, in the median, below half of what CoDel leaves"
             ),
-            measured: format!(
+            format!(
                 "{} of a third; {} ms, with CoDel {} ms",
                 parts.map(|part| fixed(part, 3)).join(" and "),
                 one(deaf.deaf.p50),
                 one(codel.deaf.p50)
             ),
-            holds: parts.iter().all(|part| (part - 1.0).abs() <= FAIR)
+            parts.iter().all(|part| (part - 1.0).abs() <= FAIR)
                 && deaf.deaf.p50 * 2.0 < codel.deaf.p50,
-        },
-        Check {
-            claim: "behind DualPI2, which leaves it to others to hold such traffic back (RFC 9332 §8.2), it takes nine \
-                    tenths of the line, and the call in its queue loses more than a tenth"
-                .to_owned(),
-            measured: format!(
+        ),
+        Check::new(
+            "behind DualPI2, which leaves it to others to hold such traffic back (RFC 9332 §8.2), it takes nine \
+                    tenths of the line, and the call in its queue loses more than a tenth",
+            format!(
                 "Prague {} and CUBIC {} Mbit/s are left; the call loses {} %",
                 two(dual.prague.rate),
                 two(dual.cubic.rate),
                 percent(dual.call.lost, 1)
             ),
-            holds: dual.deaf.rate >= 9.0 * (dual.prague.rate + dual.cubic.rate)
-                && dual.call.lost > 0.1,
-        },
-        Check {
-            claim: "every packet of every run is accounted for".to_owned(),
-            measured: format!("{} of {} rows", balanced, rows.len()),
-            holds: balanced == rows.len(),
-        },
+            dual.deaf.rate >= 9.0 * (dual.prague.rate + dual.cubic.rate) && dual.call.lost > 0.1,
+        ),
+        Check::new(
+            "every packet of every run is accounted for",
+            format!("{} of {} rows", balanced, rows.len()),
+            balanced == rows.len(),
+        ),
     ]
 }
 

@@ -8,14 +8,14 @@
 use freeboard::AqmKind;
 
 use super::slow_uplink::{Cell, MEASURED, Probe, Queueing, Run};
-use super::{Check, Experiment, Report, Row, Runs, Study};
+use super::{Check, Experiment, Report, Row, Study};
 use crate::plot::{Column, TextTable, fixed};
 
 /// The experiment `sim reproduce narrow-uplink`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "narrow-uplink",
     about: "a call and downloads on 30/0.5 Mbit/s, with and without the ACK filter",
-    runs: Runs::Sweep(&NarrowUplink),
+    runs: &NarrowUplink,
 };
 
 /// Rate of the uplink, in kbit/s.
@@ -130,7 +130,7 @@ fn checks(rows: &[Measured]) -> Vec<Check> {
         let holds = waits.iter().zip(wanted).all(|(wait, limit)| *wait <= limit);
         checks.push(match probe {
             Probe::Call => Check::differs(&(claim + ","), SHARE, shown, holds),
-            Probe::SmallCall | Probe::Ping => Check { claim, measured: shown, holds },
+            Probe::SmallCall | Probe::Ping => Check::new(claim, shown, holds),
         });
         let [before, one, other] = [off, conservative, aggressive].map(Measured::down);
         checks.push(Check::differs(

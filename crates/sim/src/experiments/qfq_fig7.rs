@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use freeboard::sched_core::FlowId;
 
-use super::{Experiment, Report, Row, Runs, Study};
+use super::{Experiment, Report, Row, Study};
 use crate::discipline::Weighted;
 use crate::measure::delay::Delays;
 use crate::measure::estimate::Estimate;
@@ -21,7 +21,7 @@ use crate::reserved::{self, Crossing, OBSERVED, Outcome, Setup, Starts};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "qfq-fig7",
     about: "QFQ Fig. 7, Table II: delays of reserved flows over two busy hops",
-    runs: Runs::Sweep(&Fig7),
+    runs: &Fig7,
 };
 
 struct Fig7;
@@ -85,13 +85,13 @@ impl Row<Cell, Run> {
     fn figures(&self, flow: usize) -> [Estimate; 3] {
         let mean = |delays: &Delays| Some(delays.summary()?.mean.0 as f64 / 1e6);
         let max = |delays: &Delays| Some(delays.summary()?.max.0 as f64 / 1e6);
-        let each: [&dyn Fn(&Delays) -> Option<f64>; 3] =
-            [&mean, &|delays| Some(delays.deviation()? / 1e6), &max];
-        each.map(|of| {
+        let deviation = |delays: &Delays| Some(delays.deviation()? / 1e6);
+        let estimate = |of: &dyn Fn(&Delays) -> Option<f64>| {
             let values: Vec<f64> =
                 self.runs.iter().filter_map(|run| of(&run.delays[flow])).collect();
             Estimate::of(&values).expect("both flows deliver packets in every run")
-        })
+        };
+        [estimate(&mean), estimate(&deviation), estimate(&max)]
     }
 }
 

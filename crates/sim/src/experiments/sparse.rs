@@ -11,7 +11,7 @@ mod shortest;
 use freeboard::Isolation;
 use freeboard::sched_core::Nanos;
 
-use super::{Experiment, Report, Row, Runs, Study};
+use super::{Experiment, Report, Row, Study};
 use crate::discipline::GatewayQueue;
 use crate::measure::delay::Delays;
 use crate::measure::goodput::Loss;
@@ -21,7 +21,7 @@ use scenario::{Run, Setup};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sparse",
     about: "a call beside uploads: latency of sparse flows and hosts behind each queue",
-    runs: Runs::Sweep(&Sparse),
+    runs: &Sparse,
 };
 
 struct Sparse;

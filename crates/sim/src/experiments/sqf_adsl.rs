@@ -7,14 +7,14 @@
 mod report;
 pub mod scenario;
 
-use super::{Experiment, Report, Row, Runs, Study};
+use super::{Experiment, Report, Row, Study};
 use scenario::{Cell, Part, Queueing, Run};
 
 /// The experiment `sim reproduce sqf-adsl`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-adsl",
     about: "SQF Table 1 and Fig. 1: pages and calls beside P2P uploads behind FIFO, DRR and SQF",
-    runs: Runs::Sweep(&SqfAdsl),
+    runs: &SqfAdsl,
 };
 
 /// Virtual queues in the paper.

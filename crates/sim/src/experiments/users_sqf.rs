@@ -10,7 +10,7 @@ pub mod scenario;
 
 use freeboard::sched_core::{FloorShare, Nanos};
 
-use super::{Experiment, Report, Row, Runs, Study};
+use super::{Experiment, Report, Row, Study};
 use crate::discipline::{PerUser, UserFlows};
 use crate::measure::delay::Delays;
 use crate::measure::estimate::Estimate;
@@ -21,7 +21,7 @@ use scenario::{Cell, DELAY, MTU, RATE, Run, Stream, USERS, VOICE};
 pub const EXPERIMENT: Experiment = Experiment {
     name: "users-sqf",
     about: "SQF inside users: a user's video beside its own transfers, and users beside each other",
-    runs: Runs::Sweep(&UsersSqf),
+    runs: &UsersSqf,
 };
 
 struct UsersSqf;

@@ -85,27 +85,26 @@ fn checks(rows: &[Measured]) -> [Check; 3] {
         format!("{} ms, with CoDel {} ms", fixed(cobalt, 1), fixed(codel, 1))
     });
     [
-        Check {
-            claim: format!(
+        Check::new(
+            format!(
                 "the isolated queue with COBALT carries no less than with CoDel, to {} %, and a probe waits no longer at the \
                  99th percentile, to {} ms, behind senders that react",
                 percent(LESS, 0),
                 fixed(LONGER, 0)
             ),
-            measured: format!("at most {} % less; at most {} ms longer", percent(less, 1), fixed(longer, 2)),
-            holds: less <= LESS && longer <= LONGER,
-        },
-        Check {
-            claim: "with COBALT a flow that does not react waits at most a third of what it waits with CoDel, ECN-capable or \
-                    not"
-                .to_owned(),
-            measured: format!("Not-ECT {}; ECT(0) {}", words[0], words[1]),
-            holds: waits.iter().all(|[cobalt, codel]| 3.0 * cobalt <= *codel),
-        },
-        Check {
-            claim: "every packet is accounted for behind each AQM too".to_owned(),
-            measured: format!("{} rows", rows.len()),
-            holds: rows.iter().all(Measured::is_balanced),
-        },
+            format!("at most {} % less; at most {} ms longer", percent(less, 1), fixed(longer, 2)),
+            less <= LESS && longer <= LONGER,
+        ),
+        Check::new(
+            "with COBALT a flow that does not react waits at most a third of what it waits with CoDel, ECN-capable or \
+                    not",
+            format!("Not-ECT {}; ECT(0) {}", words[0], words[1]),
+            waits.iter().all(|[cobalt, codel]| 3.0 * cobalt <= *codel),
+        ),
+        Check::new(
+            "every packet is accounted for behind each AQM too",
+            format!("{} rows", rows.len()),
+            rows.iter().all(Measured::is_balanced),
+        ),
     ]
 }

@@ -101,38 +101,36 @@ fn checks(rows: &[Row<Cell, Run>]) -> Vec<Check> {
     let [_, _, longer_max] = of("QFQ, packets of 210", 0);
     let off_base = |estimate: Estimate| (estimate.mean / BASE_MS - 1.0).abs();
     let mut checks = vec![
-        Check {
-            claim: "the largest delay of F0 is smallest behind WF2Q+, then QFQ, then DRR".to_owned(),
-            measured: format!("{} < {} < {} ms", ms(wf2q0_max), ms(qfq0_max), ms(drr0_max)),
-            holds: wf2q0_max.mean < qfq0_max.mean && qfq0_max.mean < drr0_max.mean,
-        },
-        Check {
-            claim: "the delay of F0 varies more behind QFQ than behind WF2Q+".to_owned(),
-            measured: format!("sd {} > {} ms", ms(qfq0_sd), ms(wf2q0_sd)),
-            holds: qfq0_sd.mean > wf2q0_sd.mean,
-        },
-        Check {
-            claim: "the mean delay of F1 is within 5 % of an empty network's behind both".to_owned(),
-            measured: format!(
+        Check::new(
+            "the largest delay of F0 is smallest behind WF2Q+, then QFQ, then DRR",
+            format!("{} < {} < {} ms", ms(wf2q0_max), ms(qfq0_max), ms(drr0_max)),
+            wf2q0_max.mean < qfq0_max.mean && qfq0_max.mean < drr0_max.mean,
+        ),
+        Check::new(
+            "the delay of F0 varies more behind QFQ than behind WF2Q+",
+            format!("sd {} > {} ms", ms(qfq0_sd), ms(wf2q0_sd)),
+            qfq0_sd.mean > wf2q0_sd.mean,
+        ),
+        Check::new(
+            "the mean delay of F1 is within 5 % of an empty network's behind both",
+            format!(
                 "{} ms behind QFQ, {} ms behind WF2Q+; {BASE_MS} ms empty",
                 fixed(qfq1.mean, 3),
                 fixed(wf2q1.mean, 3)
             ),
-            holds: off_base(qfq1) <= 0.05 && off_base(wf2q1) <= 0.05,
-        },
-        Check {
-            claim: "the mean delay of F1 is at least three times as long behind DRR as behind QFQ"
-                .to_owned(),
-            measured: format!("{} : {} ms", ms(drr1), ms(qfq1)),
-            holds: drr1.mean >= 3.0 * qfq1.mean,
-        },
-        Check {
-            claim: "with 210 instead of 200 bytes, just above a power of two in L/φ, the largest delay of \
-                    F0 behind QFQ is at least 1.3 times as long"
-                .to_owned(),
-            measured: format!("{} : {} ms", ms(longer_max), ms(qfq0_max)),
-            holds: longer_max.mean >= 1.3 * qfq0_max.mean,
-        },
+            off_base(qfq1) <= 0.05 && off_base(wf2q1) <= 0.05,
+        ),
+        Check::new(
+            "the mean delay of F1 is at least three times as long behind DRR as behind QFQ",
+            format!("{} : {} ms", ms(drr1), ms(qfq1)),
+            drr1.mean >= 3.0 * qfq1.mean,
+        ),
+        Check::new(
+            "with 210 instead of 200 bytes, just above a power of two in L/φ, the largest delay of \
+                    F0 behind QFQ is at least 1.3 times as long",
+            format!("{} : {} ms", ms(longer_max), ms(qfq0_max)),
+            longer_max.mean >= 1.3 * qfq0_max.mean,
+        ),
         second_model(rows),
     ];
     checks.extend(bounds(rows));
@@ -162,14 +160,12 @@ fn second_model(rows: &[Row<Cell, Run>]) -> Check {
             }
         }
     }
-    Check {
-        claim:
-            "every figure that a second, independent model has too, but for deviations below 1 ms, is \
-                within 15 % of its, or its confidence interval reaches there"
-                .to_owned(),
-        measured: format!("the mean at most {} % off ({words})", percent(worst, 1)),
+    Check::new(
+        "every figure that a second, independent model has too, but for deviations below 1 ms, is \
+                within 15 % of its, or its confidence interval reaches there",
+        format!("the mean at most {} % off ({words})", percent(worst, 1)),
         holds,
-    }
+    )
 }
 
 /// Checks the proven bounds, with and without the packet's own time at the reserved rate.
@@ -185,21 +181,19 @@ fn bounds(rows: &[Row<Cell, Run>]) -> [Check; 2] {
     });
     let end = ends.max_by(|a, b| a.0.total_cmp(&b.0));
     [
-        Check {
-            claim: "no packet of any constant-rate flow falls behind its reserved rate by more than the \
-                    T-WFI at any hop"
-                .to_owned(),
-            measured: lag.map_or_else(String::new, |(of_bound, name)| {
+        Check::new(
+            "no packet of any constant-rate flow falls behind its reserved rate by more than the \
+                    T-WFI at any hop",
+            lag.map_or_else(String::new, |(of_bound, name)| {
                 format!("at most {} % of it ({name})", percent(of_bound, 1))
             }),
-            holds: lag.is_some_and(|(of_bound, _)| of_bound <= 1.0),
-        },
-        Check {
-            claim: "no delay of F0 or F1 exceeds propagation, serialisation and the T-WFI of both hops"
-                .to_owned(),
-            measured: end.as_ref().map_or_else(String::new, |(_, words)| words.clone()),
-            holds: end.is_some_and(|(of_bound, _)| of_bound <= 1.0),
-        },
+            lag.is_some_and(|(of_bound, _)| of_bound <= 1.0),
+        ),
+        Check::new(
+            "no delay of F0 or F1 exceeds propagation, serialisation and the T-WFI of both hops",
+            end.as_ref().map_or_else(String::new, |(_, words)| words.clone()),
+            end.is_some_and(|(of_bound, _)| of_bound <= 1.0),
+        ),
     ]
 }
 

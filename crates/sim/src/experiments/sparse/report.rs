@@ -96,37 +96,37 @@ fn checks(rows: &[Row<Cell, Run>]) -> Vec<Check> {
                 (format!("p99 at most {packets} packets, {} ms", fixed(most, 1)), p99)
             }
         };
-        checks.push(Check {
-            claim: format!("{} at {} Mbit/s, {}: {wanted}", load.name, load.megabits, queue.name),
-            measured: found,
-            holds: row.is_near(),
-        });
+        checks.push(Check::new(
+            format!("{} at {} Mbit/s, {}: {wanted}", load.name, load.megabits, queue.name),
+            found,
+            row.is_near(),
+        ));
     }
     for queue in protecting() {
         let goodput = of(queue.name).next().map_or(0.0, Row::goodput);
-        checks.push(Check {
-            claim: format!("{}: four uploads at 10 Mbit/s carry at least {GOODPUT}", queue.name),
-            measured: format!("{} Mbit/s", fixed(goodput, 3)),
-            holds: goodput >= GOODPUT,
-        });
+        checks.push(Check::new(
+            format!("{}: four uploads at 10 Mbit/s carry at least {GOODPUT}", queue.name),
+            format!("{} Mbit/s", fixed(goodput, 3)),
+            goodput >= GOODPUT,
+        ));
         let plain = of("DRR over flows").map(Row::goodput);
         let parts = of(queue.name).zip(plain).map(|(row, plain)| row.goodput() / plain);
         let least = parts.fold(f64::INFINITY, f64::min);
-        checks.push(Check {
-            claim: format!(
+        checks.push(Check::new(
+            format!(
                 "{}: uploads carry at least {} % of what they carry behind plain DRR",
                 queue.name,
                 percent(1.0 - COST, 0)
             ),
-            measured: format!("at least {} %", percent(least, 1)),
-            holds: least >= 1.0 - COST,
-        });
+            format!("at least {} %", percent(least, 1)),
+            least >= 1.0 - COST,
+        ));
     }
     let lost = rows.iter().filter(|row| row.1.protects).map(|row| row.loss().lost).sum::<u64>();
-    checks.push(Check {
-        claim: "no packet of the call is lost where sparse flows are first".to_owned(),
-        measured: format!("{lost} packets"),
-        holds: lost == 0,
-    });
+    checks.push(Check::new(
+        "no packet of the call is lost where sparse flows are first",
+        format!("{lost} packets"),
+        lost == 0,
+    ));
     checks
 }

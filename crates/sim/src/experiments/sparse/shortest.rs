@@ -61,31 +61,31 @@ pub(super) fn checks(rows: &[Row<Cell, Run>]) -> Vec<Check> {
     for (name, has_floor) in [(SQF, false), (USERS, false), (SQF_FLOOR, true), (USERS_FLOOR, true)]
     {
         let found = least(name);
-        checks.push(Check {
-            claim: if has_floor {
+        checks.push(Check::new(
+            if has_floor {
                 format!("{name}: every upload has at least {FLOOR} of its part in every run")
             } else {
                 format!("{name}: an upload starves, with less than {FLOOR} of its part in some run")
             },
-            measured: fixed(found, 3),
-            holds: (found >= FLOOR) == has_floor,
-        });
+            fixed(found, 3),
+            (found >= FLOOR) == has_floor,
+        ));
     }
     for row in of(SQF_FLOOR) {
         let [p50, p95, p99] = quantiles(row.added());
         let Wanted::Packets(packets) = row.0.wanted else { continue };
         let most = fixed(f64::from(packets) * packet_millis(row.0.megabits), 1);
-        checks.push(Check {
-            claim: format!("{}, {SQF_FLOOR}: p99 at most {packets} packets, {most} ms", row.0.name),
-            measured: format!("{p50} / {p95} / {p99} ms"),
-            holds: row.is_near(),
-        });
+        checks.push(Check::new(
+            format!("{}, {SQF_FLOOR}: p99 at most {packets} packets, {most} ms", row.0.name),
+            format!("{p50} / {p95} / {p99} ms"),
+            row.is_near(),
+        ));
     }
     let lost = rows.iter().map(|row| row.loss().lost).sum::<u64>();
-    checks.push(Check {
-        claim: "no packet of the call is lost behind shortest queue first".to_owned(),
-        measured: format!("{lost} packets"),
-        holds: lost == 0,
-    });
+    checks.push(Check::new(
+        "no packet of the call is lost behind shortest queue first",
+        format!("{lost} packets"),
+        lost == 0,
+    ));
     checks
 }

@@ -242,42 +242,45 @@ fn checks_of_pages(results: &Results<'_>) -> Vec<Check> {
     let near = |[least, most]: [f64; 2]| least >= 0.75 && most <= 1.25;
     let published = geometric_mean(&[3.1, 1.3, 2.9]);
     vec![
-        Check {
-            claim: "every page is faster behind SQF than behind DRR, and not slower there than behind a FIFO".to_owned(),
-            measured: format!(
+        Check::new(
+            "every page is faster behind SQF than behind DRR, and not slower there than behind a FIFO",
+            format!(
                 "full: DRR's time by SQF's {}, FIFO's by DRR's {}",
                 range(ordered),
                 range(drr(Part::Full))
             ),
-            holds: ordered[0] > 1.0 && drr(Part::Full)[0] >= 1.0,
-        },
-        Check {
-            claim: "the small page's gain by SQF is at least 2.5 (paper: 3.7)".to_owned(),
-            measured: format!("full: {}; one packet: {}", range(small), range(sqf(Part::OnePacket))),
-            holds: small[0] >= 2.5,
-        },
+            ordered[0] > 1.0 && drr(Part::Full)[0] >= 1.0,
+        ),
+        Check::new(
+            "the small page's gain by SQF is at least 2.5 (paper: 3.7)",
+            format!("full: {}; one packet: {}", range(small), range(sqf(Part::OnePacket))),
+            small[0] >= 2.5,
+        ),
         Check::differs(
             "the geometric mean of the big pages' gains between 1.3 and 4 (paper: 2.3)",
             "uploads that fill the buffer delay each packet behind a FIFO by all of it, 1.2 s, and make it drop requests",
             format!("full: {}", range(bigs)),
             bigs[0] >= 1.3 && bigs[1] <= 4.0,
         ),
-        Check {
-            claim: "the paper's gains are between those of 5 and of 20 uploads with one packet each, a queue of as many packets".to_owned(),
-            measured: format!("small page {}, big pages {}", range(few_small), range(few)),
-            holds: few_small[0] <= 3.7 && few_small[1] >= 3.7 && few[0] <= published && few[1] >= published,
-        },
+        Check::new(
+            "the paper's gains are between those of 5 and of 20 uploads with one packet each, a queue of as many packets",
+            format!("small page {}, big pages {}", range(few_small), range(few)),
+            few_small[0] <= 3.7
+                && few_small[1] >= 3.7
+                && few[0] <= published
+                && few[1] >= published,
+        ),
         Check::differs(
             "big pages behind DRR within 25 % of FIFO with 40 uploads and more",
             "a FIFO that overflows drops requests and handshakes, DRR with longest-queue drop none of them",
             format!("full: FIFO's time by DRR's {}", range(drr_many)),
             near(drr_many),
         ),
-        Check {
-            claim: "pages behind DRR are within 25 % of FIFO if nothing overflows: up to 40 uploads with one packet each".to_owned(),
-            measured: format!("FIFO's time by DRR's {}", range(alike)),
-            holds: near(alike),
-        },
+        Check::new(
+            "pages behind DRR are within 25 % of FIFO if nothing overflows: up to 40 uploads with one packet each",
+            format!("FIFO's time by DRR's {}", range(alike)),
+            near(alike),
+        ),
     ]
 }
 
@@ -307,45 +310,57 @@ fn checks_of_calls(results: &Results<'_>) -> Vec<Check> {
     let smart = extremes(Part::Full, &[8, 20, 40, 60, 200], Queueing::Smart);
     let range = |[least, most]: [f64; 2]| format!("{} to {}", fixed(least, 2), fixed(most, 2));
     vec![
-        Check {
-            claim: "growing, SQF: calls without a packet in the default queue are excellent (median at least 4.0), those with most of them there bad (at most 2.5)".to_owned(),
-            measured: format!("{} calls: {}; {} calls: {}", own.len(), fixed(median(&own), 2), default.len(), fixed(median(&default), 2)),
-            holds: median(&own) >= GOOD && median(&default) <= BAD,
-        },
-        Check {
-            claim: "growing, SQF: two clusters, at most one call in ten between 2.5 and 4.0".to_owned(),
-            measured: format!("{between} of {}", all.len()),
-            holds: between * 10 <= all.len(),
-        },
-        Check {
-            claim: "with more virtual queues than flows no call is bad (all at least 4.0)".to_owned(),
-            measured: format!("growing: {}; 200 uploads: {}", range(many), range(many_constant)),
-            holds: many[0] >= GOOD && many_constant[0] >= GOOD,
-        },
-        Check {
-            claim: "SQF: every call is excellent up to 120 uploads, and half of them are bad from 140 on".to_owned(),
-            measured: format!("up to 120: {}; medians of 140 and 200: {}", range(few_sqf), range(full_sqf)),
-            holds: few_sqf[0] >= GOOD && full_sqf[0].max(full_sqf[1]) <= BAD,
-        },
-        Check {
-            claim: "with a buffer of fewer packets than virtual queues no call is in the default queue: excellent up to 200 uploads".to_owned(),
-            measured: range(short),
-            holds: short[0] >= GOOD,
-        },
-        Check {
-            claim: "smart_queue, which isolates hosts: every call is excellent up to 200 uploads of another host".to_owned(),
-            measured: range(smart),
-            holds: smart[0] >= GOOD,
-        },
-        Check {
-            claim: "behind FIFO and DRR the median call is bad with 60 uploads and more (at most 3.0)".to_owned(),
-            measured: format!("FIFO and DRR at 60: {}, {}; at 200: {}, {}", fixed(saturated[0], 2), fixed(saturated[1], 2), fixed(saturated[2], 2), fixed(saturated[3], 2)),
-            holds: saturated.iter().all(|&mos| mos <= 3.0),
-        },
-        Check {
-            claim: "DRR: calls are good while an equal share is more than they send, with 8 uploads, and bad from 20 on".to_owned(),
-            measured: format!("8: {}; 20 and more: {}", range(few_drr), range(many_drr)),
-            holds: few_drr[0] >= GOOD && many_drr[1] <= BAD,
-        },
+        Check::new(
+            "growing, SQF: calls without a packet in the default queue are excellent (median at least 4.0), those with most of them there bad (at most 2.5)",
+            format!(
+                "{} calls: {}; {} calls: {}",
+                own.len(),
+                fixed(median(&own), 2),
+                default.len(),
+                fixed(median(&default), 2)
+            ),
+            median(&own) >= GOOD && median(&default) <= BAD,
+        ),
+        Check::new(
+            "growing, SQF: two clusters, at most one call in ten between 2.5 and 4.0",
+            format!("{between} of {}", all.len()),
+            between * 10 <= all.len(),
+        ),
+        Check::new(
+            "with more virtual queues than flows no call is bad (all at least 4.0)",
+            format!("growing: {}; 200 uploads: {}", range(many), range(many_constant)),
+            many[0] >= GOOD && many_constant[0] >= GOOD,
+        ),
+        Check::new(
+            "SQF: every call is excellent up to 120 uploads, and half of them are bad from 140 on",
+            format!("up to 120: {}; medians of 140 and 200: {}", range(few_sqf), range(full_sqf)),
+            few_sqf[0] >= GOOD && full_sqf[0].max(full_sqf[1]) <= BAD,
+        ),
+        Check::new(
+            "with a buffer of fewer packets than virtual queues no call is in the default queue: excellent up to 200 uploads",
+            range(short),
+            short[0] >= GOOD,
+        ),
+        Check::new(
+            "smart_queue, which isolates hosts: every call is excellent up to 200 uploads of another host",
+            range(smart),
+            smart[0] >= GOOD,
+        ),
+        Check::new(
+            "behind FIFO and DRR the median call is bad with 60 uploads and more (at most 3.0)",
+            format!(
+                "FIFO and DRR at 60: {}, {}; at 200: {}, {}",
+                fixed(saturated[0], 2),
+                fixed(saturated[1], 2),
+                fixed(saturated[2], 2),
+                fixed(saturated[3], 2)
+            ),
+            saturated.iter().all(|&mos| mos <= 3.0),
+        ),
+        Check::new(
+            "DRR: calls are good while an equal share is more than they send, with 8 uploads, and bad from 20 on",
+            format!("8: {}; 20 and more: {}", range(few_drr), range(many_drr)),
+            few_drr[0] >= GOOD && many_drr[1] <= BAD,
+        ),
     ]
 }

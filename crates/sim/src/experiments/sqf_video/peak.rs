@@ -3,14 +3,14 @@
 use freeboard::sched_core::Nanos;
 
 use super::scenario::{self, BUFFER, Queueing, ROUND_TRIP, Run, Setup, Video, WARM_UP};
-use crate::experiments::{Check, Experiment, Report, Row, Runs, Study};
+use crate::experiments::{Check, Experiment, Report, Row, Study};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 
 /// The experiment `sim reproduce sqf-video-peak`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-video-peak",
     about: "SQF-VBR §V: loss of a video behind SQF by its peak rate, beside downloads",
-    runs: Runs::Sweep(&Peak),
+    runs: &Peak,
 };
 
 struct Peak;

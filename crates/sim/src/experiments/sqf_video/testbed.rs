@@ -4,7 +4,7 @@
 use freeboard::sched_core::Nanos;
 
 use super::scenario::{self, BUFFER, Queueing, ROUND_TRIP, Run, Setup, Video, WARM_UP};
-use crate::experiments::{Experiment, Report, Row, Runs, Study};
+use crate::experiments::{Experiment, Report, Row, Study};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 
 mod checks;
@@ -13,7 +13,7 @@ mod checks;
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-video-testbed",
     about: "SQF-VBR Figs. 6, 7 and Table I: a video and its audio beside downloads, FIFO, FQ, SQF",
-    runs: Runs::Sweep(&Testbed),
+    runs: &Testbed,
 };
 
 struct Testbed;

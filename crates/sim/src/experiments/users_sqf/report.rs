@@ -128,74 +128,71 @@ fn checks(rows: &[Row<Cell, Run>]) -> Vec<Check> {
     let balanced = || rows.iter().filter(|row| row.runs.iter().all(|run| run.balanced));
     let nearest = bounds.iter().max_by(|a, b| a.part().total_cmp(&b.part()));
     vec![
-        Check {
-            claim: format!(
+        Check::new(
+            format!(
                 "with SQF inside users, without a floor, A's video loses at most {} % in any run beside \
                  its own transfers; its call loses nothing, with a floor or without",
                 percent(PROTECTED, 1)
             ),
-            measured: format!("at most {} % and {} %", percent(video, 3), percent(call, 3)),
-            holds: video <= PROTECTED && call <= 0.0,
-        },
-        Check {
-            claim: format!(
-                "with DRR inside users the same video loses at least {} %",
-                percent(CUT, 0)
-            ),
-            measured: format!("at least {} %", percent(cut, 1)),
-            holds: cut >= CUT,
-        },
-        Check {
-            claim: format!(
+            format!("at most {} % and {} %", percent(video, 3), percent(call, 3)),
+            video <= PROTECTED && call <= 0.0,
+        ),
+        Check::new(
+            format!("with DRR inside users the same video loses at least {} %", percent(CUT, 0)),
+            format!("at least {} %", percent(cut, 1)),
+            cut >= CUT,
+        ),
+        Check::new(
+            format!(
                 "over users, A has half of the line to ±{} % of it in every run, whether B has one flow \
                  or eight",
                 percent(FAIR, 0)
             ),
-            measured: format!("at most {} % off", percent(off, 2)),
-            holds: off <= FAIR,
-        },
-        Check {
-            claim: format!(
+            format!("at most {} % off", percent(off, 2)),
+            off <= FAIR,
+        ),
+        Check::new(
+            format!(
                 "over users it does not help B to split: A loses at most {} % of the line by it; over \
                  flows A loses more, first come first served or in turn",
                 percent(FAIR, 0)
             ),
-            measured: format!(
+            format!(
                 "at most {} %; FIFO {} %, DRR {} %, SQF {} %",
                 percent(split, 2),
                 percent(flat[0], 1),
                 percent(flat[1], 1),
                 percent(flat[2], 1)
             ),
-            holds: split <= FAIR && flat[0] > FAIR && flat[1] > FAIR,
-        },
-        Check {
-            claim: format!(
+            split <= FAIR && flat[0] > FAIR && flat[1] > FAIR,
+        ),
+        Check::new(
+            format!(
                 "SQF over flows leaves the users' shares to chance: B's one transfer has less than 1 % of \
                  the line in one run, more than half in another; a floor gives it one packet \
                  of its bound at least, {} % of the line",
                 percent(promised, 1)
             ),
-            measured: format!(
+            format!(
                 "{} to {} %; with a floor from {} %",
                 percent(least_of_b, 2),
                 percent(most_of_b, 1),
                 percent(floor, 2)
             ),
-            holds: least_of_b < 0.01 && most_of_b > 0.5 && floor >= promised,
-        },
-        Check {
-            claim: "no packet of the call takes longer than the bound of its queue".to_owned(),
-            measured: nearest.map_or_else(String::new, |of| {
+            least_of_b < 0.01 && most_of_b > 0.5 && floor >= promised,
+        ),
+        Check::new(
+            "no packet of the call takes longer than the bound of its queue",
+            nearest.map_or_else(String::new, |of| {
                 format!("at most {} % of it ({})", percent(of.part(), 1), of.name)
             }),
-            holds: bounds.iter().all(|of| of.most <= of.bound) && !bounds.is_empty(),
-        },
-        Check {
-            claim: "every packet of every run is accounted for".to_owned(),
-            measured: format!("{} of {} rows", balanced().count(), rows.len()),
-            holds: balanced().count() == rows.len(),
-        },
+            bounds.iter().all(|of| of.most <= of.bound) && !bounds.is_empty(),
+        ),
+        Check::new(
+            "every packet of every run is accounted for",
+            format!("{} of {} rows", balanced().count(), rows.len()),
+            balanced().count() == rows.len(),
+        ),
     ]
 }
 

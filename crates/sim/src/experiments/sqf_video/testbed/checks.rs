@@ -61,18 +61,10 @@ fn fifo(results: &Results<'_>) -> Vec<Check> {
         let last = rows[rows.len() - 1].audio();
         let losses = list(rows.iter().map(|row| 100.0 * row.audio()), 1);
         let correlation = correlation(&rows);
-        checks.push(Check {
-            claim: format!("FIFO, {video}: audio loses about 1 % beside one download and 15 to 35 % beside 20, in a line (correlation at least 0.95)"),
-            measured: format!("{losses} %, correlation {}", fixed(correlation, 3)),
-            holds: rows[0].audio() < 0.05 && (0.15..=0.35).contains(&last) && correlation >= 0.95,
-        });
+        checks.push(Check::new(format!("FIFO, {video}: audio loses about 1 % beside one download and 15 to 35 % beside 20, in a line (correlation at least 0.95)"), format!("{losses} %, correlation {}", fixed(correlation, 3)), rows[0].audio() < 0.05 && (0.15..=0.35).contains(&last) && correlation >= 0.95));
         let off = off(&rows, &FIFO);
         let rises = rows.windows(2).all(|pair| pair[0].data() <= pair[1].data());
-        checks.push(Check {
-            claim: format!("FIFO, {video}: the data of Table I to 20 %, more with more downloads, Jain's index at least 0.9"),
-            measured: format!("{}, at most {} % off", data(&rows), percent(off, 1)),
-            holds: off <= 0.2 && rises && rows.iter().all(|row| row.jain() >= 0.9),
-        });
+        checks.push(Check::new(format!("FIFO, {video}: the data of Table I to 20 %, more with more downloads, Jain's index at least 0.9"), format!("{}, at most {} % off", data(&rows), percent(off, 1)), off <= 0.2 && rises && rows.iter().all(|row| row.jain() >= 0.9)));
     }
     checks
 }
@@ -85,30 +77,18 @@ fn fair(results: &Results<'_>) -> Vec<Check> {
         let points = many.iter().map(|row| (row.video() - fair_loss(row.cell.downloads)).abs());
         let points = points.fold(0.0, f64::max);
         let audio = rows.iter().map(|row| row.audio()).fold(0.0, f64::max);
-        checks.push(Check {
-            claim: format!("FQ, {video}: with 5 and more downloads the video loses all beyond its share, to 6 points, and the audio below 0.5 %"),
-            measured: format!(
+        checks.push(Check::new(format!("FQ, {video}: with 5 and more downloads the video loses all beyond its share, to 6 points, and the audio below 0.5 %"), format!(
                 "{} %, at most {} points off; audio at most {} %",
                 list(many.iter().map(|row| 100.0 * row.video()), 1),
                 percent(points, 1),
                 percent(audio, 2)
-            ),
-            holds: points <= 0.06 && audio < 0.005,
-        });
+            ), points <= 0.06 && audio < 0.005));
         let off = off(many, &FQ[1..]);
-        checks.push(Check {
-            claim: format!("FQ, {video}: the data of Table I with 5 and more downloads to 8 %, Jain's index at least 0.9"),
-            measured: format!("{}, at most {} % off", data(many), percent(off, 1)),
-            holds: off <= 0.08 && rows.iter().all(|row| row.jain() >= 0.9),
-        });
+        checks.push(Check::new(format!("FQ, {video}: the data of Table I with 5 and more downloads to 8 %, Jain's index at least 0.9"), format!("{}, at most {} % off", data(many), percent(off, 1)), off <= 0.08 && rows.iter().all(|row| row.jain() >= 0.9)));
         let jitter = [rows[0].late(), rows[rows.len() - 1].late()];
         let flows = f64::from(DOWNLOADS[4] - DOWNLOADS[0]);
         let [video_slope, audio_slope] = [0, 1].map(|at| (jitter[1][at] - jitter[0][at]) / flows);
-        checks.push(Check {
-            claim: format!("FQ, {video}: jitter of both streams grows by one packet, 1.2 ms to 30 %, with each download"),
-            measured: format!("p99 of the video by {} ms, of the audio by {} ms", fixed(video_slope, 2), fixed(audio_slope, 2)),
-            holds: [video_slope, audio_slope].iter().all(|slope| (0.84..=1.56).contains(slope)),
-        });
+        checks.push(Check::new(format!("FQ, {video}: jitter of both streams grows by one packet, 1.2 ms to 30 %, with each download"), format!("p99 of the video by {} ms, of the audio by {} ms", fixed(video_slope, 2), fixed(audio_slope, 2)), [video_slope, audio_slope].iter().all(|slope| (0.84..=1.56).contains(slope))));
     }
     let one = results.of(Queueing::Fq, Video::Constant)[0];
     checks.push(Check::differs(
@@ -136,39 +116,37 @@ fn shortest(results: &Results<'_>) -> Vec<Check> {
     let worst = frames[1..].iter().map(|row| row.least(|run| run.video.loss)).fold(1.0, f64::min);
     let audio = most(|row| row.most(|run| run.audio.loss), &frames);
     vec![
-        Check {
-            claim: "SQF, constant: neither stream loses 0.5 % in any run".to_owned(),
-            measured: format!("at most {} %", percent(most(lost, &rows), 2)),
-            holds: most(lost, &rows) < 0.005,
-        },
-        Check {
-            claim: "SQF, constant: jitter is small for any number of downloads, at most 4 ms (p99)"
-                .to_owned(),
-            measured: format!("at most {} ms", fixed(most(late, &rows), 2)),
-            holds: most(late, &rows) <= 4.0,
-        },
-        Check {
-            claim: "SQF, constant: 4.1 Mbit/s of data to 8 %, Jain's index at least 0.85"
-                .to_owned(),
-            measured: format!(
+        Check::new(
+            "SQF, constant: neither stream loses 0.5 % in any run",
+            format!("at most {} %", percent(most(lost, &rows), 2)),
+            most(lost, &rows) < 0.005,
+        ),
+        Check::new(
+            "SQF, constant: jitter is small for any number of downloads, at most 4 ms (p99)",
+            format!("at most {} ms", fixed(most(late, &rows), 2)),
+            most(late, &rows) <= 4.0,
+        ),
+        Check::new(
+            "SQF, constant: 4.1 Mbit/s of data to 8 %, Jain's index at least 0.85",
+            format!(
                 "{}, at most {} % off; Jain {}",
                 data(&rows),
                 percent(off_paper, 1),
                 fixed(jain, 3)
             ),
-            holds: off_paper <= 0.08 && jain >= 0.85,
-        },
+            off_paper <= 0.08 && jain >= 0.85,
+        ),
         Check::differs(
             "SQF, constant: as much data for all n, to 3 %",
             "beside 15 downloads one has nothing (Jain 14/15), and the link is not always busy",
             format!("up to {} % from one download", percent(apart(&rows), 1)),
             apart(&rows) <= 0.03,
         ),
-        Check {
-            claim: "SQF, frames: the audio loses below 0.5 % in any run".to_owned(),
-            measured: format!("at most {} %", percent(audio, 2)),
-            holds: audio < 0.005,
-        },
+        Check::new(
+            "SQF, frames: the audio loses below 0.5 % in any run",
+            format!("at most {} %", percent(audio, 2)),
+            audio < 0.005,
+        ),
         Check::differs(
             "SQF, frames: the video loses below 0.5 %",
             "an I frame arrives faster than the link sends; once the video has the longest queue, downloads that stay shorter take the link, and it does not recover",
