@@ -239,7 +239,8 @@ impl<S: Storage, P> SmartQueue<S, P> {
 
     /// Replaces the shaper, including its rate, its [catch-up](Shaper::with_catch_up) (how much
     /// lost time it makes up for) and the time until which the link is busy. The rate of
-    /// the new shaper changes AQM and limits as [`set_rate`](Self::set_rate) does, at the same cost.
+    /// the new shaper changes AQM and limits as [`set_rate`](Self::set_rate) does, at the same
+    /// cost.
     ///
     /// ```
     /// use freeboard::SmartQueue;

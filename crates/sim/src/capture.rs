@@ -18,10 +18,12 @@ mod link;
 mod pcap;
 mod pcapng;
 mod write;
+mod write_pcapng;
 
 pub use fuzz::check_reading;
 pub use link::{Frame, LinkType};
 pub use write::{Resolution, Writer};
+pub use write_pcapng::CommentWriter;
 
 /// Longest record that is accepted: libpcap's limit on the snapshot length.
 const MAX_CAPTURED: u32 = 262_144;

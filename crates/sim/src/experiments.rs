@@ -19,10 +19,12 @@ pub mod cake_fig6;
 pub mod codel_rfc;
 pub mod harness;
 pub mod home_gateway;
+pub mod html;
 pub mod l4s;
 pub mod narrow_uplink;
-mod options;
+pub mod options;
 pub mod output;
+pub mod papers;
 pub mod qfq_fig7;
 pub mod run_file;
 pub mod sparse;
@@ -36,10 +38,8 @@ use core::fmt;
 use crate::plot::{Chart, TextTable};
 use crate::progress::Progress;
 
-pub use harness::{Row, Study};
+pub use harness::{Row, Study, Sweep};
 pub use options::Options;
-
-use harness::Sweep;
 
 /// All experiments, in the order in which they are listed and run.
 pub const ALL: &[Experiment] = &[
@@ -166,7 +166,40 @@ pub struct Check {
     pub holds: bool,
 }
 
+/// Verdict of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The statement is true.
+    Passes,
+    /// The result differs from the paper for the stated reason.
+    Differs,
+    /// The statement is not true.
+    Fails,
+}
+
+impl Verdict {
+    /// Returns the verdict as a word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Passes => "passes",
+            Self::Differs => "differs",
+            Self::Fails => "fails",
+        }
+    }
+}
+
 impl Check {
+    /// Returns the verdict.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        match (self.holds, self.claim.contains(" differs: ")) {
+            (false, _) => Verdict::Fails,
+            (true, true) => Verdict::Differs,
+            (true, false) => Verdict::Passes,
+        }
+    }
+
     /// Creates a check for a statement of a source that is not true here, for the reason `why`. It
     /// passes while the statement is not true and fails once it is, because the reason is then
     /// obsolete.
@@ -177,7 +210,7 @@ impl Check {
 
     /// Creates a check that every packet is accounted for in all runs, or in the rows named by
     /// `what`.
-    fn accounted_for(what: &str, balanced: impl Iterator<Item = bool> + Clone) -> Self {
+    pub(crate) fn accounted_for(what: &str, balanced: impl Iterator<Item = bool> + Clone) -> Self {
         Self {
             claim: "every packet is accounted for in every run".to_owned(),
             measured: format!("{} {what}", balanced.clone().count()),
@@ -207,6 +240,13 @@ impl Report {
         let headings = table.headings().map(str::to_owned).to_vec();
         let rows = table.rows().iter().map(|row| row.to_vec()).collect();
         self.tables.push(Table { name: name.to_owned(), headings, rows });
+        self
+    }
+
+    /// Adds a table that is not printed.
+    #[must_use]
+    pub fn data(mut self, table: Table) -> Self {
+        self.tables.push(table);
         self
     }
 

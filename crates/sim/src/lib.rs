@@ -11,8 +11,10 @@
 //!   one: it prints the assumptions, a table and checks with their results, and writes charts.
 //! - `cargo run --release -p sim -- replay FILE --rate 10mbit --scheduler drr` sends a recorded
 //!   capture through a queue and prints loss, share and delay of each flow.
-//! - To simulate a scenario of your own, choose the kind of traffic: [`network`] connects TCP/IP
-//!   hosts (smoltcp) over a bottleneck, [`tcp`] has fast models of TCP senders, and [`path`] sends
+//! - `cargo run --release -p sim -- run my.toml` runs an experiment of your own; `run --template`
+//!   prints an annotated file.
+//! - To simulate more in Rust, choose the kind of traffic: [`network`] connects TCP/IP hosts
+//!   (smoltcp) over a bottleneck, [`tcp`] has fast models of TCP senders, and [`path`] sends
 //!   open-loop sources over a chain of links.
 //!
 //! # Modules
@@ -33,8 +35,10 @@
 //! - [`path`]: sources without hosts over a chain of links
 //! - [`replay`]: a capture through flow hash, scheduler and shaper
 //! - [`experiments`]: complete experiments, for `sim reproduce`
+//! - [`scenario`]: experiments of your own, in a TOML file
 //! - [`measure`]: delay, loss, jitter, goodput, fairness, and call quality
 //! - [`plot`]: tables as text, for diffs; charts as SVG
+//! - [`command_line`]: the program `sim`
 //! - [`notation`]: parsers for command-line values
 //! - [`progress`]: progress and remaining time of long runs
 //!
@@ -42,6 +46,7 @@
 
 pub mod app;
 pub mod capture;
+pub mod command_line;
 pub mod discipline;
 pub mod event;
 pub mod experiments;
@@ -55,6 +60,7 @@ pub mod path;
 pub mod plot;
 pub mod progress;
 pub mod replay;
+pub mod scenario;
 pub mod sizes;
 pub mod source;
 pub mod tcp;

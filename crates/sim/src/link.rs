@@ -7,6 +7,7 @@
 //! departing packet is on the link when its wire length is paid for, and arrives a propagation
 //! delay later.
 
+mod log;
 mod pool;
 
 use core::fmt;
@@ -20,7 +21,10 @@ use freeboard::shaper::{Overhead, Rate};
 
 use crate::discipline::Bottleneck;
 
+pub use log::{Logged, PacketEvent};
 pub use pool::Pool;
+
+use log::Log;
 
 /// One direction of a link, for packets that are bytes or, if no host reads them, a shorter type.
 pub struct Link<P = Vec<u8>> {
@@ -30,6 +34,8 @@ pub struct Link<P = Vec<u8>> {
     hasher: SipHash13,
     /// Function that identifies the flow of a packet instead of the hash.
     naming: Option<fn(&[u8]) -> FlowId>,
+    /// True if packets are flow 0 whatever their key.
+    is_one_flow: bool,
     delay: Nanos,
     /// Bytes of header that are added to each packet's length in the queue.
     header: u32,
@@ -43,6 +49,7 @@ pub struct Link<P = Vec<u8>> {
     /// limit.
     flow_limits: Vec<u32>,
     books: Books,
+    log: Option<Log<P>>,
 }
 
 /// Packet counters of a link.
@@ -84,12 +91,16 @@ pub struct OnTheWay<P = Vec<u8>> {
 struct Free<'a, P> {
     pool: &'a mut Pool<P>,
     books: &'a mut Books,
+    log: &'a mut Option<Log<P>>,
 }
 
 impl<P> DropSink for Free<'_, P> {
     fn dropped(&mut self, packet: Packet, reason: DropReason) {
         // A handle that is not in the pool is not counted; the recount reports the difference.
-        if self.pool.take(packet.handle).is_some() {
+        if let Some(contents) = self.pool.take(packet.handle) {
+            if let Some(log) = self.log {
+                log.dropped(packet, reason, contents);
+            }
             match self.books.dropped.get_mut(reason as usize) {
                 Some(count) => *count += 1,
                 None => self.books.rejected += 1,
@@ -112,9 +123,16 @@ impl Link {
         let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         self.books.entered += 1;
         let hasher = self.hasher;
-        self.put(len, Ecn::NotEct, bytes, |queue, packet, free| {
+        self.put(now, (len, Ecn::NotEct), bytes, |queue, packet, free| {
             queue.enqueue_key(now, &key, &hasher, packet, free)
         });
+    }
+}
+
+impl<P: Clone> Link<P> {
+    /// Keeps a log of what happens to each packet from now on, for [`Link::take_log`].
+    pub fn log(&mut self) {
+        self.log = Some(Log::new(P::clone));
     }
 }
 
@@ -130,6 +148,7 @@ impl<P> Link<P> {
             pool: Pool::new(buffers),
             hasher,
             naming: None,
+            is_one_flow: false,
             header: 0,
             acks: None,
             delay,
@@ -137,6 +156,7 @@ impl<P> Link<P> {
             sent: 0,
             flow_limits: Vec::new(),
             books: Books::default(),
+            log: None,
         }
     }
 
@@ -144,6 +164,12 @@ impl<P> Link<P> {
     #[must_use]
     pub fn naming(self, name: fn(&[u8]) -> FlowId) -> Self {
         Self { naming: Some(name), ..self }
+    }
+
+    /// Enqueues all packets as flow 0, for a queue without flows.
+    #[must_use]
+    pub fn as_one_flow(self) -> Self {
+        Self { is_one_flow: true, ..self }
     }
 
     /// Adds a header of this many bytes to the length of each packet, as for Ethernet frames: it
@@ -194,7 +220,9 @@ impl<P> Link<P> {
             self.books.rejected += 1;
             return false;
         }
-        self.put(len, ecn, packet, |queue, packet, free| queue.enqueue(now, flow, packet, free))
+        self.put(now, (len, ecn), packet, |queue, packet, free| {
+            queue.enqueue(now, flow, packet, free)
+        })
     }
 
     /// Enqueues a packet of `len` bytes with these code points, whose flow is the hash of its key.
@@ -207,6 +235,9 @@ impl<P> Link<P> {
         ecn: Ecn,
         packet: P,
     ) -> bool {
+        if self.is_one_flow {
+            return self.enter_with_ecn(now, FlowId(0), len, ecn, packet);
+        }
         self.books.entered += 1;
         let hasher = self.hasher;
         let read = self.acks.unwrap_or(|_| None);
@@ -222,11 +253,13 @@ impl<P> Link<P> {
         packet: P,
         read: fn(&P) -> Option<Ack>,
     ) -> bool {
+        let entry = Log::entry(&mut self.log, now, &packet);
         let Ok(handle) = self.pool.put(packet) else {
             self.books.no_buffer += 1;
+            Log::enqueued(&mut self.log, entry, ecn, false);
             return false;
         };
-        let Self { queue, pool, books, .. } = self;
+        let Self { queue, pool, books, log, .. } = self;
         // Buffers are freed after the queue has finished reading.
         let mut gone = Vec::new();
         let drops = &mut |packet: Packet, why: DropReason| gone.push((packet, why));
@@ -234,8 +267,9 @@ impl<P> Link<P> {
         let packet = Packet { ecn, ..Packet::new(handle, len + self.header) };
         let outcome = queue.enqueue_marked(now, by, packet, &acks, drops);
         for (packet, why) in gone {
-            Free { pool, books }.dropped(packet, why);
+            Free { pool, books, log }.dropped(packet, why);
         }
+        Log::enqueued(log, entry, ecn, outcome.is_ok());
         if let Err(rejected) = outcome {
             pool.take(rejected.packet.handle);
             books.rejected += 1;
@@ -247,20 +281,24 @@ impl<P> Link<P> {
     /// Stores the packet in a buffer and enqueues it. Returns true if it was accepted.
     fn put(
         &mut self,
-        len: u32,
-        ecn: Ecn,
+        now: Nanos,
+        (len, ecn): (u32, Ecn),
         packet: P,
         enqueue: impl FnOnce(&mut dyn Bottleneck, Packet, &mut dyn DropSink) -> Result<(), Rejected>,
     ) -> bool {
+        let entry = Log::entry(&mut self.log, now, &packet);
         let Ok(handle) = self.pool.put(packet) else {
             self.books.no_buffer += 1;
+            Log::enqueued(&mut self.log, entry, ecn, false);
             return false;
         };
-        let free = &mut Free { pool: &mut self.pool, books: &mut self.books };
+        let Self { queue, pool, books, log, .. } = self;
         let packet = Packet { ecn, ..Packet::new(handle, len + self.header) };
-        if let Err(rejected) = enqueue(&mut *self.queue, packet, free) {
-            self.pool.take(rejected.packet.handle);
-            self.books.rejected += 1;
+        let outcome = enqueue(&mut **queue, packet, &mut Free { pool, books, log });
+        Log::enqueued(log, entry, ecn, outcome.is_ok());
+        if let Err(rejected) = outcome {
+            pool.take(rejected.packet.handle);
+            books.rejected += 1;
             return false;
         }
         true
@@ -268,9 +306,15 @@ impl<P> Link<P> {
 
     /// Returns the packet that leaves at `now`, if the link is free and there is one.
     pub fn leave(&mut self, now: Nanos) -> Option<OnTheWay<P>> {
-        let free = &mut Free { pool: &mut self.pool, books: &mut self.books };
-        let leaving = self.queue.dequeue(now, free)?;
+        let Self { queue, pool, books, log, .. } = self;
+        if let Some(log) = log {
+            log.now = now;
+        }
+        let leaving = queue.dequeue(now, &mut Free { pool, books, log })?;
         let packet = self.pool.take(leaving.handle)?;
+        if let Some(log) = &mut self.log {
+            log.sent(leaving.ecn, &packet);
+        }
         self.books.left += 1;
         let wire_len = self.queue.overhead().wire_len(leaving.len);
         let arrives = now.plus(self.queue.line().rate().time_of(wire_len)).plus(self.delay);
@@ -278,6 +322,11 @@ impl<P> Link<P> {
         self.last = arrives;
         self.sent += u64::from(wire_len);
         Some(OnTheWay { arrives, ecn: leaving.ecn, packet })
+    }
+
+    /// Returns the log since the last call; empty unless [`Link::log`] was called.
+    pub fn take_log(&mut self) -> Vec<Logged<P>> {
+        self.log.as_mut().map(|log| core::mem::take(&mut log.entries)).unwrap_or_default()
     }
 
     /// Returns the time at which to call [`Link::leave`] next; `None`: not before a packet is

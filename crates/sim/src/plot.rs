@@ -8,4 +8,4 @@ mod chart;
 mod table;
 
 pub use chart::{Chart, Mark};
-pub use table::{CellOf, Column, TextTable, decimal, fixed, millis, percent};
+pub use table::{CellOf, Column, TextTable, aligned, decimal, fixed, millis, percent};

@@ -46,6 +46,7 @@ mod sender;
 #[cfg(test)]
 mod tests;
 pub mod traffic;
+mod wire;
 
 pub use receiver::Receiver;
 pub use sender::{Config, Events, Recovery, Sender};

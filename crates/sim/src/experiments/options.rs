@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use super::harness::Shard;
-use super::{ALL, Experiment, find};
+use super::{ALL, Experiment, find, papers};
 use crate::notation::within;
 
 /// Reproduces results of the papers.
@@ -30,6 +30,22 @@ pub struct Options {
     /// Folder for the charts, created if missing.
     #[arg(long, value_name = "FOLDER", default_value = "target/figures")]
     pub out: PathBuf,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented options would get a heading in the help")]
+    pub kept: Kept,
+    /// Also write one HTML page with the paper's expectations and the measurements side by side,
+    /// and all text and charts.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// List the experiments, and every figure, table and algorithm of the papers with the place of
+    /// its result, and exit.
+    #[arg(long)]
+    pub list: bool,
+}
+
+/// Options for results that outlive the command.
+#[derive(Args, Clone, Debug)]
+pub struct Kept {
     /// Folder that keeps the result of each run, created if missing: an interrupted command
     /// continues where it ended. Delete it after a change of the simulator.
     #[arg(long, value_name = "FOLDER")]
@@ -37,10 +53,15 @@ pub struct Options {
     /// Do only the K-th of N parts of the runs, write them to --runs, and print no report: `sim
     /// merge` prints it once all parts are there.
     #[arg(long, value_name = "K/N", requires = "runs")]
-    pub shard: Option<Shard>,
-    /// List the experiments and exit.
-    #[arg(long)]
-    pub list: bool,
+    shard: Option<Shard>,
+}
+
+impl Kept {
+    /// Returns the part of the runs to do.
+    #[must_use]
+    pub fn shard(&self) -> Shard {
+        self.shard.unwrap_or(Shard::WHOLE)
+    }
 }
 
 /// Experiments selected by one name.
@@ -78,11 +99,14 @@ impl Options {
         u32::try_from(self.seeds).unwrap_or(u32::MAX)
     }
 
-    /// Returns the output of `--list`: a line for each experiment, then one for each paper.
+    /// Returns the output of `--list`: a line for each experiment and each group of experiments,
+    /// then one for each item of the papers.
     #[must_use]
     pub fn list() -> String {
         let figures = ALL.iter().map(|experiment| (experiment.name, experiment.about));
-        figures.chain(PAPERS).map(|(name, about)| format!("  {name:<17}  {about}\n")).collect()
+        let names = figures.chain(PAPERS);
+        let names: String = names.map(|(name, about)| format!("  {name:<18}  {about}\n")).collect();
+        format!("experiments:\n{names}\npapers:\n{}", papers::list())
     }
 }
 

@@ -97,30 +97,6 @@ impl<const N: usize> TextTable<N> {
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
-
-    fn write_row(&self, f: &mut fmt::Formatter<'_>, cells: [&str; N]) -> fmt::Result {
-        let mut line = String::new();
-        for (index, cell) in cells.into_iter().enumerate() {
-            let gap = if index == 0 { "" } else { "  " };
-            let fill = " ".repeat(self.width(index).saturating_sub(cell.chars().count()));
-            let (before, after) = match self.columns[index] {
-                Column::Left(_) => ("", fill.as_str()),
-                Column::Right(_) => (fill.as_str(), ""),
-            };
-            for part in [gap, before, cell, after] {
-                line.push_str(part);
-            }
-        }
-        // Without trailing blanks: editors strip them, and a recorded table would differ.
-        writeln!(f, "{}", line.trim_end())
-    }
-
-    /// Returns the width in characters; the symbols in use (–, µ, ≥) take one cell each.
-    fn width(&self, index: usize) -> usize {
-        let heading = self.columns[index].heading();
-        let cells = self.rows.iter().map(|row| row[index].as_str());
-        cells.chain([heading]).map(|cell| cell.chars().count()).max().unwrap_or(0)
-    }
 }
 
 impl Column {
@@ -133,14 +109,34 @@ impl Column {
 
 impl<const N: usize> Display for TextTable<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write_row(f, self.columns.map(Column::heading))?;
-        let rules: [String; N] = core::array::from_fn(|index| "-".repeat(self.width(index)));
-        self.write_row(f, rules.each_ref().map(String::as_str))?;
-        for row in &self.rows {
-            self.write_row(f, row.each_ref().map(String::as_str))?;
-        }
-        Ok(())
+        let right = self.columns.map(|column| matches!(column, Column::Right(_)));
+        let rows: Vec<Vec<String>> = self.rows.iter().map(|row| row.to_vec()).collect();
+        f.write_str(&aligned(&self.headings(), &right, &rows))
     }
+}
+
+/// Formats a table whose number of columns is known at run time only. `right` are the columns that
+/// are right-aligned.
+#[must_use]
+pub fn aligned(headings: &[&str], right: &[bool], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.chain([headings[column].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
+    let line =
+        |cells: &mut dyn Iterator<Item = &str>| {
+            let cells = cells.zip(&widths).zip(right);
+            let padded = cells.map(|((cell, &width), &right)| {
+                if right { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+            });
+            format!("{}\n", padded.collect::<Vec<_>>().join("  ").trim_end())
+        };
+    let rules: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
+    let mut text = line(&mut headings.iter().copied());
+    text += &line(&mut rules.iter().map(String::as_str));
+    rows.iter().for_each(|row| text += &line(&mut row.iter().map(String::as_str)));
+    text
 }
 
 /// Formats `value / unit` with `decimals` digits after the point, rounded half up, in integers

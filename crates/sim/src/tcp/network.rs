@@ -19,8 +19,9 @@ use freeboard::flowhash::{self, FlowKey, SackBlocks, Timestamps, Transport};
 use freeboard::sched_core::{Ecn, FlowId, Imbalance, Nanos};
 use freeboard::shaper::Rate;
 
+use super::wire::{self, Segment};
 use super::{Ack, Config, Data, Receiver, Sender};
-use crate::link::Link;
+use crate::link::{Link, Logged, PacketEvent};
 use crate::links::{self, LinkId, Links};
 use crate::measure::delay::Delays;
 use crate::measure::goodput::{Goodput, Loss};
@@ -158,6 +159,8 @@ struct Datagrams {
     number: u64,
     sent: u64,
     arrived: u64,
+    /// Payload of the packets that arrived.
+    arrived_bytes: u64,
 }
 
 /// Identifies a connection by the order in which they were added.
@@ -167,6 +170,19 @@ pub struct ConnectionId(u32);
 /// Identifies an open-loop flow by the order in which they were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatagramsId(u32);
+
+/// What happened to a packet at a queue, with its headers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedPacket {
+    /// Time of the event.
+    pub at: Nanos,
+    /// Fate of the packet.
+    pub event: PacketEvent,
+    /// Headers of IPv4 and TCP or UDP, without payload.
+    pub headers: Vec<u8>,
+    /// Length of the packet in bytes.
+    pub len: u32,
+}
 
 /// Headers of IPv4 and UDP, in bytes.
 const DATAGRAM_HEADERS: u32 = 28;
@@ -382,6 +398,7 @@ impl TcpNetwork {
             number: 0,
             sent: 0,
             arrived: 0,
+            arrived_bytes: 0,
         });
         self.schedule_next(id);
         DatagramsId(id)
@@ -550,6 +567,46 @@ impl TcpNetwork {
         self.arrived
     }
 
+    /// Returns the payload bytes of an open-loop flow that arrived, of packets sent in the measured
+    /// window.
+    #[must_use]
+    pub fn arrived_bytes(&self, id: DatagramsId) -> u64 {
+        self.datagrams[id.0 as usize].arrived_bytes
+    }
+
+    /// Keeps a log of all packets at the queues of both directions from now on, for
+    /// [`TcpNetwork::take_log`].
+    pub fn log_packets(&mut self) {
+        for way in [Way::Up, Way::Down] {
+            self.links.link_mut(way.link()).log();
+        }
+    }
+
+    /// Returns what happened to packets at the queue of a direction since the last call, in order.
+    pub fn take_log(&mut self, way: Way) -> Vec<LoggedPacket> {
+        let log = self.links.link_mut(way.link()).take_log();
+        log.into_iter().map(|logged| self.with_headers(logged)).collect()
+    }
+
+    fn with_headers(&self, Logged { at, event, ecn, packet }: Logged<Parcel>) -> LoggedPacket {
+        let of = packet.of as usize;
+        let (key, mark, segment) = match packet.content {
+            Content::Data(data) => {
+                let connection = &self.connections[of];
+                (connection.key, connection.mark, Segment::Data(data))
+            }
+            Content::Ack(ack) => {
+                let connection = &self.connections[of];
+                (connection.back, connection.mark, Segment::Ack(ack))
+            }
+            Content::Datagram(..) => {
+                (self.datagrams[of].key, self.datagrams[of].mark, Segment::Datagram)
+            }
+        };
+        let headers = wire::headers(&key, mark, ecn, packet.len, &segment);
+        LoggedPacket { at, event, headers, len: packet.len }
+    }
+
     /// Processes all events due at `end` or before.
     pub fn run_until(&mut self, end: Nanos) {
         while let Some((now, event)) = self.links.next_until(end) {
@@ -656,6 +713,7 @@ impl TcpNetwork {
                 let flow = &mut self.datagrams[id as usize];
                 if (flow.from..flow.to).contains(&sent) {
                     flow.arrived += 1;
+                    flow.arrived_bytes += u64::from(parcel.len - DATAGRAM_HEADERS);
                     flow.delays.record(now.since(sent));
                     if let Some(variation) = &mut flow.variation {
                         variation.record(number, sent, now);

@@ -363,9 +363,9 @@ fn fresh_flows_of_a_busy_host_take_no_more_than_its_share() {
 }
 
 /// Goal: the first packet of a new flow of a backlogged host may wait almost as long as G1 allows,
-/// longer than that of an idle host. Method: host 0 has sent a turn in advance, emptied and returned
-/// on the new list, so the turn after that is used up, too, and passed over. A call of it arrives.
-/// Hosts 1 and 2 have three turns each before the call, and then send another in advance.
+/// longer than that of an idle host. Method: host 0 has sent a turn in advance, emptied and
+/// returned on the new list, so the turn after that is used up, too, and passed over. A call of it
+/// arrives. Hosts 1 and 2 have three turns each before the call, and then send another in advance.
 #[test]
 fn a_call_of_a_backlogged_host_may_wait_for_four_turns_of_each_other_host() {
     const L: u32 = 1_514;

@@ -15,8 +15,8 @@
 //!
 //! A flow that returns after the round has a whole turn again.
 //!
-//! **Invariant.** While a flow k stays backlogged, it ends a turn between the times at which another
-//! flow is given two turns in which that flow is served. For the proof and the bounds see
+//! **Invariant.** While a flow k stays backlogged, it ends a turn between the times at which
+//! another flow is given two turns in which that flow is served. For the proof and the bounds see
 //! `docs/proofs/drr.md`.
 
 use core::fmt;

@@ -169,15 +169,15 @@ pub fn first_passage(level: u32, rate: f64, capacity: f64) -> f64 {
         // Beyond `state`: probability to reach the level on the way back to it, and the time.
         let (mut hit, mut stays, mut back) = (overflow, 0.0, arrivals[0]);
         let (mut lost, mut spent) = (0.0, 0.0);
-        for a in 1..room {
+        for (a, probability) in arrivals.iter().enumerate().take(room).skip(1) {
             if a > 1 {
                 let above = state + a - 1;
                 spent = lasts[above] + (1.0 - reaches[above]) * spent;
                 lost += (1.0 - lost) * reaches[above];
             }
-            hit += arrivals[a] * lost;
-            time += arrivals[a] * spent;
-            stays += arrivals[a] * (1.0 - lost);
+            hit += probability * lost;
+            time += probability * spent;
+            stays += probability * (1.0 - lost);
         }
         back += hit;
         debug_assert!((back + stays - 1.0).abs() < 1e-9, "the cases are complete");
@@ -218,12 +218,13 @@ mod tests {
             (10.0, 7.0, 0.0061),
             (10.0, 7.5, 0.051),
             (20.0, 4.0, 0.0017),
-            (20.0, 5.0, 0.038),
             (20.0, 6.0, 0.45),
             (20.0, 6.5, 0.86),
         ] {
             assert_close(p(Poisson, flows, mbps), expected, 0.03);
         }
+        // By trying each k up to 600,000; the maximum is at 63,317.
+        assert_close(p(Poisson, 20.0, 5.0), 0.039_980_374_985, 1e-6);
         for (flows, mbps, expected) in [
             (5.0, 8.0, 1.5e-5),
             (5.0, 9.0, 0.114),

@@ -101,9 +101,10 @@ fn worst_lag(quanta: [u32; 3], max_len: u32, losses: bool) -> (i64, String) {
     (worst, how)
 }
 
-/// Goal: without drops, the largest lag equals the bound of `docs/proofs/drr.md`, less the packet on
-/// the wire. With drops of any flow it exceeds that bound for some quanta, but never the bound for
-/// drops. Method: all sequences of three flows. Every length of a packet is tried at its dequeue.
+/// Goal: without drops, the largest lag equals the bound of `docs/proofs/drr.md`, less the packet
+/// on the wire. With drops of any flow it exceeds that bound for some quanta, but never the bound
+/// for drops. Method: all sequences of three flows. Every length of a packet is tried at its
+/// dequeue.
 #[test]
 fn the_worst_lag_is_the_bound() {
     let mut exceeded = 0;
