@@ -189,7 +189,7 @@ fn reproduce(options: &Options) -> Result<(), Failure> {
     for experiment in options.experiments() {
         let name = experiment.name;
         let progress = Progress::new(name);
-        let seeds = options.seeds();
+        let seeds = options.seeds(experiment);
         let Runs::Sweep(sweep) = experiment.runs else {
             printer.print(name, &experiment.run(seeds, &progress))?;
             continue;

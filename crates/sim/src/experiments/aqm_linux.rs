@@ -22,6 +22,7 @@ use scenario::{FlowReport, Outcome, Queueing, Setup};
 /// The experiment `sim reproduce aqm-linux`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "aqm-linux",
+    quick: 2,
     about: "model TCP behind queues with AQMs, compared with the kernel's TCP and queues",
     runs: super::Runs::Whole(run),
 };

@@ -15,6 +15,7 @@ use scenario::{Attack, BYTE_NS, Candidate, Outcome, Setup, run, wait_bound};
 /// The experiment `sim reproduce attacks`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "attacks",
+    quick: 2,
     about: "a victim host under sixteen attacks, behind FIFO, DRR, DRR++, SQF and Isolated",
     runs: super::Runs::Whole(report),
 };

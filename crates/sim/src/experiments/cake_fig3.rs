@@ -22,6 +22,7 @@ use scenario::{Drops, ENDS, FLOWS, Outcome, Setup};
 /// The experiment `sim reproduce cake-fig3`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig3",
+    quick: 2,
     about: "CAKE Fig. 3: shares of TCP flows under every isolation mode",
     runs: super::Runs::Whole(run),
 };

@@ -18,6 +18,7 @@ use scenario::{FLOWS, MARKS, MEGABITS, Outcome, ROUND_TRIP, Setup, WARM_UP};
 /// The experiment `sim reproduce cake-fig4`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig4",
+    quick: 2,
     about: "CAKE Fig. 4: shares of TCP flows with different code points, with and without tins",
     runs: super::Runs::Whole(run),
 };

@@ -20,6 +20,7 @@ use scenario::{BEGIN, MEGABITS, Outcome, Queueing, ROUND_TRIP, STEP, Setup, UPLO
 /// The experiment `sim reproduce cake-fig5`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig5",
+    quick: 2,
     about: "CAKE Fig. 5: latency of a flow of 2 Mbit/s with the code point EF beside 32 uploads",
     runs: super::Runs::Whole(run),
 };

@@ -19,6 +19,7 @@ use scenario::{Load, Outcome, Queueing, Setup, TrafficReport};
 /// The experiment `sim reproduce l4s`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "l4s",
+    quick: 2,
     about: "a Prague-like sender, CUBIC, a call and unresponsive ECT(1) traffic: isolated queues and DualPI2",
     runs: super::Runs::Whole(run),
 };

@@ -17,6 +17,7 @@ use crate::progress::Progress;
 /// The experiment `sim reproduce narrow-uplink`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "narrow-uplink",
+    quick: 2,
     about: "a call and downloads on 30/0.5 Mbit/s, with and without the ACK filter",
     runs: super::Runs::Whole(run),
 };

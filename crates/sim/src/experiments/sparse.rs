@@ -22,6 +22,7 @@ use scenario::{Outcome, Queueing, Setup};
 /// The experiment `sim reproduce sparse`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sparse",
+    quick: 4,
     about: "a call beside uploads: latency of sparse flows and hosts behind each queue",
     runs: super::Runs::Whole(run),
 };

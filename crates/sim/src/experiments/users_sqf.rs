@@ -24,6 +24,7 @@ use scenario::{DELAY, MTU, Outcome, RATE, Setup, USERS, VOICE};
 /// The experiment `sim reproduce users-sqf`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "users-sqf",
+    quick: 2,
     about: "SQF inside users: a user's video beside its own transfers, and users beside each other",
     runs: super::Runs::Whole(run),
 };
