@@ -226,7 +226,7 @@ fn reproduce(options: &Options) -> Result<(), Failure> {
     let mut printer = Printer::new(&options.out)?;
     printer.html = options.html.as_deref();
     for experiment in options.experiments() {
-        let (name, seeds) = (experiment.name, options.seeds());
+        let (name, seeds) = (experiment.name, options.seeds(experiment));
         let sweep_of = Description::new(name, seeds, None);
         if let Some(report) = run_sweep(experiment.runs, &sweep_of, &options.kept)? {
             printer.print(name, &report)?;

@@ -79,6 +79,9 @@ pub const ALL: &[Experiment] = &[
 pub struct Experiment {
     /// Its name on the command line: the paper's key in `docs/disciplines`, and the figure.
     pub name: &'static str,
+    /// Least number of seeds, two or more, with which the same checks pass as with the usual ten,
+    /// for `--quick`.
+    pub quick: u32,
     /// Description in one line.
     pub about: &'static str,
     /// Its runs and their evaluation.

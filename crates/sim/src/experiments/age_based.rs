@@ -17,6 +17,7 @@ use super::harness::Joined;
 /// The experiment `sim reproduce age-based`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "age-based",
+    quick: 4,
     about: "flows by age: mean times under processor sharing, two levels and least attained service; TCP transfers",
     runs: &Joined(&[&Flows, &Transfers]),
 };

@@ -16,6 +16,7 @@ use crate::tcp::Data;
 /// The experiment `sim reproduce aqm-linux`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "aqm-linux",
+    quick: 2,
     about: "model TCP behind queues with AQMs, compared with the kernel's TCP and queues",
     runs: &AqmLinux,
 };

@@ -13,6 +13,7 @@ use crate::plot::{CellOf, Column, TextTable, fixed, percent};
 /// The experiment `sim reproduce attacks`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "attacks",
+    quick: 2,
     about: "a victim host under sixteen attacks, behind FIFO, DRR, DRR++, SQF and Isolated",
     runs: &Attacks,
 };

@@ -17,6 +17,7 @@ use scenario::{Run, Shaping, threshold};
 /// The experiment `sim reproduce autorate`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "autorate",
+    quick: 2,
     about: "uploads over links whose rate changes, with a fixed rate and with autorate",
     runs: &Uploads,
 };

@@ -13,6 +13,7 @@ use conformance::rng::Streams;
 /// The experiment `sim reproduce cake-alg1`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-alg1",
+    quick: 2,
     about: "CAKE Algorithm 1: precision of the shaper, 8 kbit/s to 10 Gbit/s, and no burst after idle time",
     runs: &Alg1 { after: AFTER },
 };

@@ -16,6 +16,7 @@ use conformance::rng::{Stream, Streams};
 /// The experiment `sim reproduce cake-fig1`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig1",
+    quick: 3,
     about: "CAKE Fig. 1: probability that a new flow collides, by the ways of a set",
     runs: &Fig1,
 };

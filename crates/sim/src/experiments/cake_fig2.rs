@@ -19,6 +19,7 @@ use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 /// The experiment `sim reproduce cake-fig2`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig2",
+    quick: 2,
     about: "CAKE Fig. 2: goodput and latency of CAKE and FQ-CoDel, four uploads and four downloads",
     runs: &Fig2,
 };

@@ -49,6 +49,7 @@ use conformance::rng::Streams;
 /// The experiment `sim reproduce cake-fig3`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig3",
+    quick: 2,
     about: "CAKE Fig. 3: shares of TCP flows under every isolation mode",
     runs: &Fig3,
 };

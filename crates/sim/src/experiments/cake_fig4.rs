@@ -23,6 +23,7 @@ use crate::tcp::network::{ConnectionId, Naming, Way};
 /// The experiment `sim reproduce cake-fig4`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig4",
+    quick: 2,
     about: "CAKE Fig. 4: shares of TCP flows with different code points, with and without tins",
     runs: &Fig4,
 };

@@ -32,6 +32,7 @@ use crate::tcp::network::{Naming, Way};
 /// The experiment `sim reproduce cake-fig5`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig5",
+    quick: 2,
     about: "CAKE Fig. 5: latency of a flow of 2 Mbit/s with the code point EF beside 32 uploads",
     runs: &Fig5,
 };

@@ -15,6 +15,7 @@ use crate::tcp::network::Way;
 /// The experiment `sim reproduce cake-fig6`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig6",
+    quick: 2,
     about: "CAKE Fig. 6: downloads and uploads on 30/1 Mbit/s with the ACK filter",
     runs: &Fig6,
 };

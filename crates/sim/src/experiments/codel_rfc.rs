@@ -20,6 +20,7 @@ use line::Line;
 /// The experiment `sim reproduce codel-rfc`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "codel-rfc",
+    quick: 2,
     about: "AQMs compared with the numbers of RFC 8289, RFC 8033, the RED paper and ns-3's tests",
     runs: &CodelRfc,
 };

@@ -33,6 +33,7 @@ use crate::tcp::{Config, Data};
 /// The experiment `sim reproduce l4s`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "l4s",
+    quick: 2,
     about: "a Prague-like sender, CUBIC, a call and unresponsive ECT(1) traffic: isolated queues and DualPI2",
     runs: &L4s { measured: Nanos::from_secs(20) },
 };

@@ -14,6 +14,7 @@ use crate::plot::{Column, TextTable, fixed};
 /// The experiment `sim reproduce narrow-uplink`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "narrow-uplink",
+    quick: 2,
     about: "a call and downloads on 30/0.5 Mbit/s, with and without the ACK filter",
     runs: &NarrowUplink,
 };

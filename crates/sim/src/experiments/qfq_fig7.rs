@@ -20,6 +20,7 @@ use crate::reserved::{self, Crossing, OBSERVED, Outcome, Setup, Starts};
 /// The experiment `sim reproduce qfq-fig7`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "qfq-fig7",
+    quick: 3,
     about: "QFQ Fig. 7, Table II: delays of reserved flows over two busy hops",
     runs: &Fig7,
 };

@@ -20,6 +20,7 @@ use scenario::{Run, Setup};
 /// The experiment `sim reproduce sparse`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sparse",
+    quick: 4,
     about: "a call beside uploads: latency of sparse flows and hosts behind each queue",
     runs: &Sparse,
 };

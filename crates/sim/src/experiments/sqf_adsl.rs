@@ -13,6 +13,7 @@ use scenario::{Cell, Part, Queueing, Run};
 /// The experiment `sim reproduce sqf-adsl`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-adsl",
+    quick: 2,
     about: "SQF Table 1 and Fig. 1: pages and calls beside P2P uploads behind FIFO, DRR and SQF",
     runs: &SqfAdsl,
 };

@@ -19,6 +19,7 @@ use scenario::{Outcome, Setup};
 /// The experiment `sim reproduce sqf-vbr`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-vbr",
+    quick: 5,
     about: "SQF-VBR §V: loss of a video and its sound beside n downloads, with the options of SQF",
     runs: &SqfVbr,
 };

@@ -20,6 +20,7 @@ use scenario::{Cell, DELAY, MTU, RATE, Run, Stream, USERS, VOICE};
 /// The experiment `sim reproduce users-sqf`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "users-sqf",
+    quick: 2,
     about: "SQF inside users: a user's video beside its own transfers, and users beside each other",
     runs: &UsersSqf,
 };

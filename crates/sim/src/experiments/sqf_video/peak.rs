@@ -9,6 +9,7 @@ use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 /// The experiment `sim reproduce sqf-video-peak`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-video-peak",
+    quick: 2,
     about: "SQF-VBR §V: loss of a video behind SQF by its peak rate, beside downloads",
     runs: &Peak,
 };

@@ -12,6 +12,7 @@ mod checks;
 /// The experiment `sim reproduce sqf-video-testbed`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-video-testbed",
+    quick: 2,
     about: "SQF-VBR Figs. 6, 7 and Table I: a video and its audio beside downloads, FIFO, FQ, SQF",
     runs: &Testbed,
 };

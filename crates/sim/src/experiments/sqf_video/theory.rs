@@ -10,6 +10,7 @@ use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 /// The experiment `sim reproduce sqf-video-theory`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-video-theory",
+    quick: 2,
     about: "SQF-VBR Figs. 3, 4 and rule (3): priority of a Poisson video, by formula and in the queue",
     runs: &Theory,
 };
