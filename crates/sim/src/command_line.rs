@@ -14,8 +14,8 @@ use clap_complete::Shell;
 use crate::capture::{CaptureError, Reader};
 use crate::discipline::Discipline;
 use crate::experiments::harness::{self, SweepError};
-use crate::experiments::html::{self, Section};
 use crate::experiments::options::Kept;
+use crate::experiments::page::{self, Section};
 use crate::experiments::run_file::{self, Description, RunFile, RunFileError};
 use crate::experiments::{self, Options, Report, Sweep, output};
 use crate::notation::{self, Seed, within};
@@ -224,7 +224,7 @@ fn write_out(text: &str) -> Result<(), Failure> {
 /// Runs the experiments in order. Each is printed and drawn before its result counts.
 fn reproduce(options: &Options) -> Result<(), Failure> {
     let mut printer = Printer::new(&options.out)?;
-    printer.html = options.html.as_deref();
+    printer.page = options.report.as_deref();
     for experiment in options.experiments() {
         let (name, seeds) = (experiment.name, options.seeds(experiment));
         let sweep_of = Description::new(name, seeds, None);
@@ -306,7 +306,7 @@ fn merge(request: &MergeRequest) -> Result<(), Failure> {
 /// Prints reports one after another and writes their files.
 struct Printer<'a> {
     out: &'a Path,
-    html: Option<&'a Path>,
+    page: Option<&'a Path>,
     sections: Vec<Section>,
     printed: usize,
     failed: Vec<String>,
@@ -316,7 +316,7 @@ impl<'a> Printer<'a> {
     /// Creates the folder `out`, so that a command fails before anything that takes time.
     fn new(out: &'a Path) -> Result<Self, Failure> {
         fs::create_dir_all(out).map_err(|error| at(out, &error))?;
-        Ok(Self { out, html: None, sections: Vec::new(), printed: 0, failed: Vec::new() })
+        Ok(Self { out, page: None, sections: Vec::new(), printed: 0, failed: Vec::new() })
     }
 
     fn print(&mut self, name: &str, report: &Report) -> Result<(), Failure> {
@@ -343,8 +343,10 @@ impl<'a> Printer<'a> {
     }
 
     fn finish(self) -> Result<(), Failure> {
-        if let Some(path) = self.html {
-            fs::write(path, html::page(&self.sections)).map_err(|error| at(path, &error))?;
+        if let Some(path) = self.page {
+            let is_table = path.extension().is_some_and(|ending| ending == "md");
+            let write = if is_table { page::markdown } else { page::html };
+            fs::write(path, write(&self.sections)).map_err(|error| at(path, &error))?;
             eprintln!("written: {}", path.display());
         }
         if self.failed.is_empty() {

@@ -39,10 +39,10 @@ pub struct Options {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented options would get a heading in the help")]
     pub kept: Kept,
-    /// Also write one HTML page with the paper's expectations and the measurements side by side,
-    /// and all text and charts.
+    /// Also write one page with the papers' expectations and the measurements side by side: HTML
+    /// with all text and charts, or only the table if the name ends with .md.
     #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
+    pub report: Option<PathBuf>,
     /// List the experiments, and every figure, table and algorithm of the papers with the place of
     /// its result, and exit.
     #[arg(long)]

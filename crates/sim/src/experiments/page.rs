@@ -1,7 +1,9 @@
-//! A report of experiments as one HTML page without further files: paper, expectation and
-//! measurement side by side, then each experiment's text and charts.
+//! A report of experiments as one page: paper, expectation and measurement side by side. In HTML
+//! with each experiment's text and charts, without further files; in Markdown the table alone.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use core::fmt::Write as _;
+
+use maud::{DOCTYPE, Markup, PreEscaped};
 
 use super::papers::{self, PAPERS, Source};
 use super::{Report, Verdict};
@@ -17,6 +19,14 @@ pub struct Section {
     pub report: Report,
 }
 
+impl Section {
+    /// Returns the items of the papers that it reproduces, or its name.
+    fn items(&self) -> String {
+        let items = papers::items_of(&self.name).join(", ");
+        if items.is_empty() { self.name.clone() } else { items }
+    }
+}
+
 const STYLE: &str = "
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 72rem; margin: 0 auto; padding: 1rem 2rem 4rem; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.25rem; margin-top: 3rem; border-top: 1px solid #ccc; padding-top: 1rem; }
@@ -27,12 +37,12 @@ svg { max-width: 100%; height: auto; }
 .passes { color: #00664a; } .differs { color: #8a5200; } .fails { color: #a8001c; font-weight: bold; }
 ";
 
-/// Returns the page.
+/// Returns the page in HTML.
 #[must_use]
-pub fn page(sections: &[Section]) -> String {
+pub fn html(sections: &[Section]) -> String {
     let checks = || sections.iter().flat_map(|section| section.report.results());
     let count = |verdict| checks().filter(|check| check.verdict() == verdict).count();
-    let page = html! {
+    let page = maud::html! {
         (DOCTYPE)
         html lang="en" {
             head {
@@ -59,13 +69,12 @@ pub fn page(sections: &[Section]) -> String {
 }
 
 fn summary(sections: &[Section]) -> Markup {
-    html! {
+    maud::html! {
         table {
             thead { tr { th { "paper" } th { "expectation" } th { "measurement" } th { "result" } } }
             tbody {
                 @for section in sections {
-                    @let items = papers::items_of(&section.name).join(", ");
-                    @let items = if items.is_empty() { section.name.clone() } else { items };
+                    @let items = section.items();
                     @for check in section.report.results() {
                         tr {
                             td { a href={ "#" (section.name) } { (items) } }
@@ -80,9 +89,25 @@ fn summary(sections: &[Section]) -> Markup {
     }
 }
 
+/// Returns the table of the checks in Markdown.
+#[must_use]
+pub fn markdown(sections: &[Section]) -> String {
+    let mut text = "| paper | expectation | measurement | result |\n|---|---|---|---|\n".to_owned();
+    for section in sections {
+        let items = section.items();
+        for check in section.report.results() {
+            let [claim, measured] =
+                [check.claim(), check.measured()].map(|of| of.replace('|', "\\|"));
+            let verdict = check.verdict().name();
+            let _always_ok = writeln!(text, "| {items} | {claim} | {measured} | {verdict} |");
+        }
+    }
+    text
+}
+
 /// Items of the papers that no experiment of the simulator reproduces.
 fn elsewhere() -> Markup {
-    html! {
+    maud::html! {
         h2 { "Results that are not simulated" }
         table {
             thead { tr { th { "paper" } th { "content" } th { "place" } } }
@@ -102,7 +127,7 @@ fn elsewhere() -> Markup {
 }
 
 fn one(section: &Section) -> Markup {
-    html! {
+    maud::html! {
         h2 id=(section.name) { (section.name) }
         p { (section.about) }
         @for picture in section.report.pictures() { (PreEscaped(picture.to_svg())) }
@@ -127,7 +152,10 @@ mod tests {
             other,
         ]);
         let (name, about) = ("cake-fig2".to_owned(), "CAKE Fig. 2: goodput".to_owned());
-        let page = page(&[Section { name, about, report }]);
+        let sections = [Section { name, about, report }];
+        let table = "| CAKE Fig. 2 | c < d | 1 < 2 & \"3\" | fails |\n";
+        assert!(markdown(&sections).contains(table), "{}", markdown(&sections));
+        let page = html(&sections);
         for text in [
             "3 checks: ",
             "1 pass",
