@@ -148,12 +148,12 @@ impl Outcome {
 }
 
 /// Returns the bound of the first guarantee: the maximum wait of a sparse packet among `hosts`
-/// hosts with quanta and longest packets of `max_len` bytes, `((H − 1)(3Q + L) + (H − 2)Q + L)/C`,
-/// whatever else its host sends.
+/// hosts with quanta and longest packets of `max_len` bytes, `((H − 1)(4Q + L) + L)/C`, if no other
+/// flow of its host is new (`docs/guarantees.md`).
 #[must_use]
 pub const fn wait_bound(hosts: u32, max_len: u32) -> Nanos {
-    let (others, twice) = (hosts.saturating_sub(1) as u64, hosts.saturating_sub(2) as u64);
-    Nanos((4 * others + twice + 1) * max_len as u64 * BYTE_NS)
+    let others = hosts.saturating_sub(1) as u64;
+    Nanos((5 * others + 1) * max_len as u64 * BYTE_NS)
 }
 
 /// Bookkeeping for a queued packet.

@@ -177,7 +177,7 @@ fn checks(rows: &[Row<Cell, Outcome>]) -> Vec<Check> {
     let ms = |value: Option<f64>| value.map_or("none delivered".to_owned(), |ms| fixed(ms, 3));
     vec![
         Check::new(
-            "G1: behind Isolated no sparse packet is lost or waits longer than ((H-1)(3Q+L)+(H-2)Q+L)/C in any \
+            "G1: behind Isolated no sparse packet is lost or waits longer than ((H-1)(4Q+L)+L)/C in any \
                     attack but by forged sources, and by port in none",
             format!(
                 "at most {} % of it ({}: {} of {} ms)",
