@@ -45,11 +45,6 @@ fn name(sharing: Sharing) -> String {
     }
 }
 
-fn with_margin(of: Estimate, decimals: usize) -> String {
-    let mean = fixed(of.mean, decimals);
-    of.margin.map_or(mean.clone(), |margin| format!("{mean} ±{}", fixed(margin, decimals)))
-}
-
 fn find(measured: &[Cell], sharing: Sharing, load: usize, carried: bool) -> &Cell {
     let is_it =
         |cell: &&Cell| cell.sharing == sharing && cell.load == load && cell.carried == carried;
@@ -88,11 +83,11 @@ fn table(measured: &[Cell]) -> String {
             table.row([
                 &fixed(load, 1),
                 &name(sharing),
-                &with_margin(cell.mean, 2),
+                &cell.mean,
                 &theory,
                 &percent(cell.mean.mean / equal.mean.mean, 1),
-                &with_margin(cell.slowdown, 2),
-                &with_margin(cell.of_long, 2),
+                &cell.slowdown,
+                &cell.of_long,
                 &threshold,
             ]);
         }
@@ -113,7 +108,7 @@ fn beside(measured: &[Cell]) -> String {
         table.row([
             &fixed(LOADS[at] * (1.0 + EXCESS), 3),
             &name(sharing),
-            &with_margin(of_reference(cell), 2),
+            &of_reference(cell),
             &fixed(reference, 2),
             &percent(of_reference(cell).mean / reference - 1.0, 1),
         ]);

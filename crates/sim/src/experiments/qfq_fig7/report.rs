@@ -47,11 +47,6 @@ each\" is one best-effort flow on the first of the links between routers, the ot
     )
 }
 
-fn cell(estimate: Estimate) -> String {
-    let mean = fixed(estimate.mean, 2);
-    estimate.margin.map_or(mean.clone(), |margin| format!("{mean} ±{}", fixed(margin, 2)))
-}
-
 fn delays(measured: &[Measured]) -> String {
     let mut table = TextTable::new([
         Column::Left("scheduler"),
@@ -67,13 +62,13 @@ fn delays(measured: &[Measured]) -> String {
     for Measured { row, flows: [f0, f1], .. } in measured {
         table.row([
             &row.name,
-            &cell(f0.mean),
-            &cell(f0.deviation),
-            &cell(f0.max),
+            &f0.mean,
+            &f0.deviation,
+            &f0.max,
             &percent(f0.loss.ratio(), 1),
-            &cell(f1.mean),
-            &cell(f1.deviation),
-            &cell(f1.max),
+            &f1.mean,
+            &f1.deviation,
+            &f1.max,
             &percent(f1.loss.ratio(), 1),
         ]);
     }
