@@ -11,4 +11,4 @@ mod web;
 pub use bulk::{BulkReceiver, BulkSender};
 pub use bulk_or_media::BulkOrMedia;
 pub use media::{Media, Packetised};
-pub use web::{Browser, Load, Page, WebServer};
+pub use web::{Browser, Load, Page, PageKind, WebServer};

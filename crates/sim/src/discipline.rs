@@ -6,6 +6,7 @@
 //! the [`SmartQueue`](freeboard::SmartQueue), which also isolates hosts and has an AQM.
 
 mod flow_lists;
+mod gateway;
 mod isolated;
 mod managed;
 mod users;
@@ -26,6 +27,7 @@ use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{AqmKind, Dscp, HashDirectory, Hashed, Isolation};
 
 pub use flow_lists::FlowLists;
+pub use gateway::GatewayQueue;
 pub use isolated::{Drops, isolated, isolated_smart, isolated_with};
 pub use managed::{fair_queues, one_queue};
 pub use users::{PerUser, UserFlows, users_sqf_with_codel};
@@ -293,6 +295,15 @@ impl Discipline {
             }
         }
     }
+}
+
+/// Returns a shaper for a link with this rate in Mbit/s.
+///
+/// # Panics
+/// If the rate is out of the range of [`Rate`].
+#[must_use]
+pub fn line(megabits: u64) -> Shaper {
+    Shaper::new(Rate::megabits_per_second(megabits).expect("a rate that lines have"))
 }
 
 /// Creates a queue with shortest queue first, this floor, and CoDel in each queue.
