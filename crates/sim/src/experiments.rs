@@ -200,6 +200,12 @@ impl Check {
         }
     }
 
+    /// Creates a check.
+    #[must_use]
+    pub fn new(claim: &str, measured: impl Into<String>, holds: bool) -> Self {
+        Self { claim: claim.to_owned(), measured: measured.into(), holds }
+    }
+
     /// Creates a check for a statement of a source that is not true here, for the reason `why`. It
     /// passes while the statement is not true and fails once it is, because the reason is then
     /// obsolete.

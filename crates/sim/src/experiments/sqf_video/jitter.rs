@@ -2,35 +2,17 @@
 
 use freeboard::sched_core::Nanos;
 
-use super::scenario::{self, BUFFER, Queueing, ROUND_TRIP, Run, Setup, Video};
-use crate::experiments::{Check, Experiment, Report, Row, Runs, Study};
+use super::scenario::{BUFFER, Queueing, ROUND_TRIP, Run, Setup, Video, run};
+use crate::experiments::harness::Functions;
+use crate::experiments::{Check, Experiment, Report, Row, Runs};
 use crate::plot::{Chart, Column, Mark, TextTable, percent};
 
 /// The experiment `sim reproduce sqf-video-jitter`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-video-jitter",
     about: "SQF-VBR Fig. 8: loss of a video behind SQF with Gaussian delays at its sender, 10 and 100 Mbit/s",
-    runs: Runs::Sweep(&Jitter),
+    runs: Runs::Sweep(&Functions { cells, run, report }),
 };
-
-struct Jitter;
-
-impl Study for Jitter {
-    type Cell = Setup;
-    type Run = Run;
-
-    fn cells(&self) -> Vec<Setup> {
-        cells()
-    }
-
-    fn run(&self, cell: &Setup, seed: u64) -> Run {
-        scenario::run(cell, seed)
-    }
-
-    fn report(&self, rows: &[Row<Setup, Run>], seeds: u32) -> Report {
-        report(rows, seeds)
-    }
-}
 
 /// Rates of the link in Mbit/s, and the duration of a run at each.
 const RATES: [(u32, Nanos); 2] = [(10, Nanos::from_secs(120)), (100, Nanos::from_secs(10))];
