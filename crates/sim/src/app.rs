@@ -4,11 +4,13 @@
 //! [`crate::source`]. Everything is measured at the receiver.
 
 mod bulk;
-mod bulk_or_media;
+mod bulk_pairs;
 mod media;
+mod transfers;
 mod web;
 
 pub use bulk::{BulkReceiver, BulkSender};
-pub use bulk_or_media::BulkOrMedia;
+pub use bulk_pairs::BulkPairs;
 pub use media::{Media, Packetised};
+pub use transfers::Transfers;
 pub use web::{Browser, Load, Page, PageKind, WebServer};

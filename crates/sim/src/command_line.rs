@@ -14,10 +14,10 @@ use clap_complete::Shell;
 use crate::capture::{CaptureError, Reader};
 use crate::discipline::Discipline;
 use crate::experiments::harness::{self, SweepError};
-use crate::experiments::html::{self, Section};
 use crate::experiments::options::Kept;
+use crate::experiments::page::{self, Section};
 use crate::experiments::run_file::{self, Description, RunFile, RunFileError};
-use crate::experiments::{self, Options, Report, Runs, Sweep, output};
+use crate::experiments::{self, Options, Report, Sweep, output};
 use crate::notation::{self, Seed, within};
 use crate::plot::decimal;
 use crate::progress::Progress;
@@ -224,22 +224,12 @@ fn write_out(text: &str) -> Result<(), Failure> {
 /// Runs the experiments in order. Each is printed and drawn before its result counts.
 fn reproduce(options: &Options) -> Result<(), Failure> {
     let mut printer = Printer::new(&options.out)?;
-    printer.html = options.html.as_deref();
+    printer.page = options.report.as_deref();
     for experiment in options.experiments() {
-        let (name, seeds) = (experiment.name, options.seeds());
-        match experiment.runs {
-            Runs::Whole(_) => {
-                let progress = Progress::new(name);
-                let report = experiment.run(seeds, &progress);
-                progress.clear();
-                printer.print(name, &report)?;
-            }
-            Runs::Sweep(sweep) => {
-                let sweep_of = Description::new(name, seeds, None);
-                if let Some(report) = run_sweep(sweep, &sweep_of, &options.kept)? {
-                    printer.print(name, &report)?;
-                }
-            }
+        let (name, seeds) = (experiment.name, options.seeds(experiment));
+        let sweep_of = Description::new(name, seeds, None);
+        if let Some(report) = run_sweep(experiment.runs, &sweep_of, &options.kept)? {
+            printer.print(name, &report)?;
         }
     }
     printer.finish()
@@ -303,9 +293,9 @@ fn merge(request: &MergeRequest) -> Result<(), Failure> {
                 let sweep = scenario::Sweep::of_results(text).map_err(named)?;
                 sweep.report(*seeds, &merged.results)?
             }
-            None => match experiments::find(name).map(|known| known.runs) {
-                Some(Runs::Sweep(sweep)) => sweep.report(*seeds, &merged.results)?,
-                _ => return Err(Failure::File(format!("{name}: unknown experiment"))),
+            None => match experiments::find(name) {
+                Some(known) => known.runs.report(*seeds, &merged.results)?,
+                None => return Err(Failure::File(format!("{name}: unknown experiment"))),
             },
         };
         printer.print(name, &report)?;
@@ -316,7 +306,7 @@ fn merge(request: &MergeRequest) -> Result<(), Failure> {
 /// Prints reports one after another and writes their files.
 struct Printer<'a> {
     out: &'a Path,
-    html: Option<&'a Path>,
+    page: Option<&'a Path>,
     sections: Vec<Section>,
     printed: usize,
     failed: Vec<String>,
@@ -326,7 +316,7 @@ impl<'a> Printer<'a> {
     /// Creates the folder `out`, so that a command fails before anything that takes time.
     fn new(out: &'a Path) -> Result<Self, Failure> {
         fs::create_dir_all(out).map_err(|error| at(out, &error))?;
-        Ok(Self { out, html: None, sections: Vec::new(), printed: 0, failed: Vec::new() })
+        Ok(Self { out, page: None, sections: Vec::new(), printed: 0, failed: Vec::new() })
     }
 
     fn print(&mut self, name: &str, report: &Report) -> Result<(), Failure> {
@@ -353,8 +343,10 @@ impl<'a> Printer<'a> {
     }
 
     fn finish(self) -> Result<(), Failure> {
-        if let Some(path) = self.html {
-            fs::write(path, html::page(&self.sections)).map_err(|error| at(path, &error))?;
+        if let Some(path) = self.page {
+            let is_table = path.extension().is_some_and(|ending| ending == "md");
+            let write = if is_table { page::markdown } else { page::html };
+            fs::write(path, write(&self.sections)).map_err(|error| at(path, &error))?;
             eprintln!("written: {}", path.display());
         }
         if self.failed.is_empty() {

@@ -6,6 +6,8 @@
 //! add the constant to [`ALL`].
 
 pub mod age_based;
+mod age_flows;
+mod age_transfers;
 pub mod aqm_linux;
 pub mod attacks;
 pub mod autorate;
@@ -17,16 +19,20 @@ pub mod cake_fig4;
 pub mod cake_fig5;
 pub mod cake_fig6;
 pub mod codel_rfc;
+pub mod dumbbell;
 pub mod harness;
 pub mod home_gateway;
-pub mod html;
+mod hosts;
 pub mod l4s;
+pub mod mixed_load;
 pub mod narrow_uplink;
 pub mod options;
 pub mod output;
+pub mod page;
 pub mod papers;
 pub mod qfq_fig7;
 pub mod run_file;
+pub mod slow_uplink;
 pub mod sparse;
 pub mod sqf_adsl;
 pub mod sqf_vbr;
@@ -73,10 +79,13 @@ pub const ALL: &[Experiment] = &[
 pub struct Experiment {
     /// Its name on the command line: the paper's key in `docs/disciplines`, and the figure.
     pub name: &'static str,
+    /// Least number of seeds, two or more, with which the same checks pass as with the usual ten,
+    /// for `--quick`.
+    pub quick: u32,
     /// Description in one line.
     pub about: &'static str,
     /// Its runs and their evaluation.
-    pub runs: Runs,
+    pub runs: &'static dyn Sweep,
 }
 
 impl fmt::Debug for Experiment {
@@ -85,33 +94,12 @@ impl fmt::Debug for Experiment {
     }
 }
 
-/// Runs of an experiment.
-#[derive(Clone, Copy)]
-pub enum Runs {
-    /// Runs that the harness spreads over cores.
-    Sweep(&'static dyn Sweep),
-    /// Runs the experiment with the seeds 1, 2, … up to the first argument.
-    Whole(fn(u32, &Progress) -> Report),
-}
-
-impl fmt::Debug for Runs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Sweep(_) => "Sweep",
-            Self::Whole(_) => "Whole",
-        })
-    }
-}
-
 impl Experiment {
     /// Runs the experiment with the seeds 1, 2, … up to `seeds`, and shows the number of completed
     /// runs.
     #[must_use]
     pub fn run(&self, seeds: u32, progress: &Progress) -> Report {
-        match self.runs {
-            Runs::Sweep(sweep) => harness::report(sweep, seeds, progress),
-            Runs::Whole(run) => run(seeds, progress),
-        }
+        harness::report(self.runs, seeds, progress)
     }
 }
 
@@ -158,12 +146,9 @@ impl Picture {
 /// A check of an experiment and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// Statement that is checked.
-    pub claim: String,
-    /// Figures that the result is based on.
-    pub measured: String,
-    /// True if the check passed.
-    pub holds: bool,
+    claim: String,
+    measured: String,
+    verdict: Verdict,
 }
 
 /// Verdict of a check.
@@ -190,20 +175,11 @@ impl Verdict {
 }
 
 impl Check {
-    /// Returns the verdict.
+    /// Creates a check of a statement, with the figures that the result is based on.
     #[must_use]
-    pub fn verdict(&self) -> Verdict {
-        match (self.holds, self.claim.contains(" differs: ")) {
-            (false, _) => Verdict::Fails,
-            (true, true) => Verdict::Differs,
-            (true, false) => Verdict::Passes,
-        }
-    }
-
-    /// Creates a check.
-    #[must_use]
-    pub fn new(claim: &str, measured: impl Into<String>, holds: bool) -> Self {
-        Self { claim: claim.to_owned(), measured: measured.into(), holds }
+    pub fn new(claim: impl Into<String>, measured: impl Into<String>, holds: bool) -> Self {
+        let verdict = if holds { Verdict::Passes } else { Verdict::Fails };
+        Self { claim: claim.into(), measured: measured.into(), verdict }
     }
 
     /// Creates a check for a statement of a source that is not true here, for the reason `why`. It
@@ -211,17 +187,36 @@ impl Check {
     /// obsolete.
     #[must_use]
     pub fn differs(what: &str, why: &str, measured: String, is_so: bool) -> Self {
-        Self { claim: format!("{what} differs: {why}"), measured, holds: !is_so }
+        let verdict = if is_so { Verdict::Fails } else { Verdict::Differs };
+        Self { claim: format!("{what} differs: {why}"), measured, verdict }
     }
 
     /// Creates a check that every packet is accounted for in all runs, or in the rows named by
     /// `what`.
     pub(crate) fn accounted_for(what: &str, balanced: impl Iterator<Item = bool> + Clone) -> Self {
-        Self {
-            claim: "every packet is accounted for in every run".to_owned(),
-            measured: format!("{} {what}", balanced.clone().count()),
-            holds: { balanced }.all(|is_balanced| is_balanced),
-        }
+        Self::new(
+            "every packet is accounted for in every run",
+            format!("{} {what}", balanced.clone().count()),
+            { balanced }.all(|is_balanced| is_balanced),
+        )
+    }
+
+    /// Returns the statement that is checked.
+    #[must_use]
+    pub fn claim(&self) -> &str {
+        &self.claim
+    }
+
+    /// Returns the figures that the result is based on.
+    #[must_use]
+    pub fn measured(&self) -> &str {
+        &self.measured
+    }
+
+    /// Returns the verdict.
+    #[must_use]
+    pub const fn verdict(&self) -> Verdict {
+        self.verdict
     }
 }
 
@@ -263,6 +258,14 @@ impl Report {
         self
     }
 
+    /// Appends another report, its text after an empty line.
+    #[must_use]
+    pub fn then(mut self, other: Self) -> Self {
+        self.tables.extend(other.tables);
+        self.pictures.extend(other.pictures);
+        self.with_text("\n").with_text(&other.text).checks(other.checks)
+    }
+
     /// Adds checks.
     #[must_use]
     pub fn checks(mut self, checks: impl IntoIterator<Item = Check>) -> Self {
@@ -297,7 +300,7 @@ impl Report {
     /// Returns true if every check passed.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.checks.iter().all(|check| check.holds)
+        self.checks.iter().all(|check| check.verdict != Verdict::Fails)
     }
 }
 
@@ -312,7 +315,11 @@ impl fmt::Display for Report {
 
 impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = if self.holds { "holds" } else { "FAILS" };
+        let verdict = match self.verdict {
+            Verdict::Passes => "holds",
+            Verdict::Differs => "differs",
+            Verdict::Fails => "FAILS",
+        };
         writeln!(f, "{verdict}  {}", self.claim)?;
         writeln!(f, "       {}", self.measured)
     }
@@ -330,11 +337,7 @@ mod tests {
 
     #[test]
     fn a_report_fails_with_one_check_and_names_it() {
-        let check = |claim: &str, holds| Check {
-            claim: claim.to_owned(),
-            measured: "1 < 2".to_owned(),
-            holds,
-        };
+        let check = |claim: &str, holds| Check::new(claim, "1 < 2", holds);
         let checks = vec![check("one is less", true), check("two is less", false)];
         let report = Report::new("table\n").checks(checks);
         assert!(!report.holds());

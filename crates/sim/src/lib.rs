@@ -33,9 +33,13 @@
 //! - [`tcp`]: model TCP: NewReno, CUBIC, Prague-like and BBR-like senders, and receivers;
 //!   [`tcp::traffic`]: pages, peer-to-peer, RRUL, arriving flows, the profiles of RFC 7928
 //! - [`path`]: sources without hosts over a chain of links
+//! - [`flow_level`]: flows under a flow scheduler alone, without packets lost and round-trip times
 //! - [`replay`]: a capture through flow hash, scheduler and shaper
+//! - [`attack`]: a victim host and open-loop attackers in front of a bare queue
+//! - [`reserved`]: flows with reserved rates across routers
 //! - [`experiments`]: complete experiments, for `sim reproduce`
 //! - [`scenario`]: experiments of your own, in a TOML file
+//! - [`aqm`]: AQMs driven packet by packet, without a link
 //! - [`measure`]: delay, loss, jitter, goodput, fairness, and call quality
 //! - [`plot`]: tables as text, for diffs; charts as SVG
 //! - [`command_line`]: the program `sim`
@@ -45,11 +49,14 @@
 //! [`network`], [`tcp`] and [`path`] share one event loop (the private module `links`).
 
 pub mod app;
+pub mod aqm;
+pub mod attack;
 pub mod capture;
 pub mod command_line;
 pub mod discipline;
 pub mod event;
 pub mod experiments;
+pub mod flow_level;
 pub mod host;
 pub mod link;
 mod links;
@@ -60,6 +67,7 @@ pub mod path;
 pub mod plot;
 pub mod progress;
 pub mod replay;
+pub mod reserved;
 pub mod scenario;
 pub mod sizes;
 pub mod source;

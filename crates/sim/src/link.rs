@@ -9,6 +9,7 @@
 
 mod log;
 mod pool;
+pub mod trace;
 
 use core::fmt;
 
@@ -334,6 +335,13 @@ impl<P> Link<P> {
     #[must_use]
     pub fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         self.queue.poll_at(now)
+    }
+
+    /// Returns the time that a packet of `len` bytes takes on the link if the queue is empty.
+    #[must_use]
+    pub fn delay_when_idle(&self, len: u32) -> Nanos {
+        let wire_len = self.queue.overhead().wire_len(len + self.header);
+        self.delay.plus(self.queue.line().rate().time_of(wire_len))
     }
 
     /// Returns the propagation delay.

@@ -46,6 +46,7 @@ mod sender;
 #[cfg(test)]
 mod tests;
 pub mod traffic;
+pub mod transfers;
 mod wire;
 
 pub use receiver::Receiver;

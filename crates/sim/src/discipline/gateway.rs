@@ -1,52 +1,65 @@
-//! Queues of a home gateway as SQF §3 compares them, and the assembled queue.
+//! Queues as in the gateway, with CoDel in each.
 
-use core::fmt;
-
-use freeboard::sched_core::Limits;
+use freeboard::sched_core::{ConfigError, FloorShare, Limits};
 use freeboard::shaper::{Overhead, Shaper};
+use freeboard::{Isolation, Rtt};
 
-use super::{Bottleneck, Discipline, UserFlows, VirtualQueues};
+use super::{
+    Bottleneck, Discipline, Drops, drr_with_codel, isolated, sqf_with_codel, users_sqf_with_codel,
+};
 
-/// Queue of the uplink of a home gateway.
+/// Queue of the gateway. All but the FIFO have CoDel in each queue, configured by [`Rtt::codel`]
+/// for the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GatewayQueue {
-    /// One queue, with tail drop.
+    /// FIFO with a limit of 1,000 packets.
     Fifo,
-    /// Deficit round robin over this many virtual queues and a default queue.
-    Drr(u32),
-    /// Shortest queue first over this many virtual queues and a default queue.
-    Sqf(u32),
-    /// The gateway's queue.
-    Smart,
+    /// Deficit round robin over flows, without priority for sparse flows.
+    PlainDrr,
+    /// Deficit round robin with sparse flows first, with this isolation mode.
+    Isolated(Isolation),
+    /// Shortest queue first over flows, with this floor.
+    Sqf(FloorShare),
+    /// Deficit round robin over hosts, and shortest queue first with this floor over the flows of
+    /// each. Flows are numbered by [`PerUser::flow`](super::PerUser::flow).
+    UsersSqf(FloorShare),
 }
 
 impl GatewayQueue {
-    /// Creates an empty queue in front of `line`, for packets of up to `max_len` bytes.
-    ///
-    /// # Panics
-    /// If `max_len` is above [`Packet::MAX_LEN`](freeboard::sched_core::Packet::MAX_LEN).
+    /// Returns the limits of the queue.
     #[must_use]
-    pub fn behind(self, line: Shaper, limits: Limits, max_len: u32) -> Box<dyn Bottleneck> {
-        let virtual_queues = |scheduling, count, line| {
-            VirtualQueues::behind(scheduling, count, line, limits, max_len)
-                .expect("lengths are in range")
-        };
+    pub const fn limits(self) -> Limits {
         match self {
-            Self::Fifo => Discipline::Fifo.behind(line, Overhead::RAW, limits, max_len),
-            Self::Drr(count) => virtual_queues(UserFlows::Drr, count, line),
-            Self::Sqf(count) => virtual_queues(UserFlows::Sqf, count, line),
-            Self::Smart => Discipline::Smart.behind(line, Overhead::RAW, limits, max_len),
+            Self::Fifo => Limits { packets: 1_000, bytes: u32::MAX },
+            _ => Limits { packets: 8_192, bytes: 4 << 20 },
         }
     }
-}
 
-impl fmt::Display for GatewayQueue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Creates an empty queue in front of `line` for this number of hosts. `mtu` is the longest
+    /// packet that is sent; `permitted` the longest that an isolated queue accepts.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if a length is out of range.
+    pub fn behind(
+        self,
+        line: Shaper,
+        link: Overhead,
+        hosts: u32,
+        mtu: u32,
+        permitted: u32,
+    ) -> Result<Box<dyn Bottleneck>, ConfigError> {
+        let limits = self.limits();
+        let codel = Rtt::INTERNET.codel(line.rate(), link.wire_len(mtu)).with_mtu(mtu);
         match self {
-            Self::Fifo => f.write_str("FIFO"),
-            Self::Drr(count) => write!(f, "DRR, {count} queues"),
-            Self::Sqf(count) => write!(f, "SQF, {count} queues"),
-            Self::Smart => f.write_str("smart_queue"),
+            Self::Fifo => Ok(Discipline::Fifo.behind(line, link, limits, mtu)),
+            Self::PlainDrr => drr_with_codel(codel, line, link, limits, mtu),
+            Self::Isolated(isolation) => {
+                isolated(isolation, Drops::CoDel(codel), line, link, limits, permitted)
+            }
+            Self::Sqf(floor) => sqf_with_codel(floor, codel, line, link, limits),
+            Self::UsersSqf(floor) => {
+                users_sqf_with_codel(floor, codel, hosts, mtu, line, link, limits)
+            }
         }
     }
 }

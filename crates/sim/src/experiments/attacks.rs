@@ -1,96 +1,108 @@
 //! A victim host under attack, behind every discipline: the value of isolation.
 //!
-//! The scenario and its assumptions are in [`crate::experiments::attacks::scenario`]; the bound is
+//! The scenario and its assumptions are in [`crate::attack`]; the bound is
 //! derived in `docs/isolation.md`.
 
-pub mod scenario;
+use freeboard::sched_core::Nanos;
 
-use std::thread;
-
-use super::{Check, Experiment, Report};
-use crate::plot::{Column, TextTable, fixed, percent};
-use crate::progress::Progress;
-use scenario::{Attack, BYTE_NS, Candidate, Outcome, Setup, run, wait_bound};
+use super::{Check, Experiment, Report, Row, Study};
+use crate::attack::{self, Attack, BYTE_NS, Candidate, Outcome, Setup, wait_bound};
+use crate::measure::delay::Delays;
+use crate::plot::{CellOf, Column, TextTable, fixed, percent};
 
 /// The experiment `sim reproduce attacks`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "attacks",
+    quick: 2,
     about: "a victim host under sixteen attacks, behind FIFO, DRR, DRR++, SQF and Isolated",
-    runs: super::Runs::Whole(report),
+    runs: &Attacks,
 };
 
 /// Rate of the link, in Mbit/s.
 const LINE: f64 = 8e3 / BYTE_NS as f64;
 
-/// One attack on one candidate, with every seed.
-#[derive(Clone, Debug)]
-struct Cell {
-    attack: Attack,
-    candidate: Candidate,
-    outcomes: Vec<Outcome>,
-}
+struct Attacks;
 
-impl Cell {
-    /// Returns the minimum of all seeds.
-    fn least(&self, of: impl Fn(&Outcome) -> f64) -> f64 {
-        self.outcomes.iter().map(of).fold(f64::INFINITY, f64::min)
-    }
+type Cell = (Candidate, Attack);
 
+/// Name of a table, its heading, and its cells.
+type Figure<'a> = (&'a str, &'static str, CellOf<'a, Row<Cell, Outcome>>);
+
+impl Row<Cell, Outcome> {
     fn sum(&self, of: impl Fn(&Outcome) -> u64) -> u64 {
-        self.outcomes.iter().map(of).sum()
+        self.runs.iter().map(of).sum()
     }
 
     /// Returns a percentile of the waits of delivered packets, of all seeds, in ms.
     fn wait_ms(&self, per_mille: u32) -> Option<f64> {
-        let waits = self.outcomes.iter().flat_map(|outcome| outcome.waits.samples().to_vec());
-        let waits: crate::measure::delay::Delays = waits.collect();
+        let waits = self.runs.iter().flat_map(|run| run.waits.samples());
+        let waits: Delays = waits.copied().collect();
         Some(waits.quantile(per_mille)?.0 as f64 / 1e6)
+    }
+
+    /// Returns the fewest delivered sparse packets of all seeds.
+    fn fewest(&self) -> String {
+        fixed(self.least(|run| run.sparse_delivered.into()), 0)
+    }
+
+    /// Returns the least throughput of the bulk flow of all seeds, in Mbit/s.
+    fn bulk(&self) -> f64 {
+        self.least(Outcome::bulk_mbit)
+    }
+
+    fn bound(&self) -> Nanos {
+        wait_bound(self.1.hosts(), self.1.max_len())
     }
 
     /// Returns the bound of the wait, in ms.
     fn bound_ms(&self) -> f64 {
-        wait_bound(self.attack.hosts(), self.attack.max_len()).0 as f64 / 1e6
+        self.bound().0 as f64 / 1e6
     }
 
     fn keeps_wait(&self) -> bool {
-        let bound = wait_bound(self.attack.hosts(), self.attack.max_len());
-        self.outcomes.iter().all(|outcome| outcome.waits_at_most(bound))
+        self.runs.iter().all(|run| run.waits_at_most(self.bound()))
     }
 
     /// Returns the victim host's throughput relative to its share.
     fn of_share(&self) -> f64 {
-        self.least(Outcome::victim_mbit) * f64::from(self.attack.hosts()) / LINE
+        self.least(Outcome::victim_mbit) * f64::from(self.1.hosts()) / LINE
     }
 }
 
-fn report(seeds: u32, progress: &Progress) -> Report {
-    let cells = Candidate::ALL.len() * Attack::ALL.len();
-    progress.expect(cells as u64 * u64::from(seeds));
-    // Runs are independent of each other.
-    let cells: Vec<Cell> = thread::scope(|scope| {
-        let runs: Vec<_> = Candidate::ALL
-            .map(|candidate| {
-                scope.spawn(move || {
-                    Attack::ALL.map(|attack| play(candidate, attack, seeds, progress))
-                })
-            })
-            .into_iter()
-            .collect();
-        runs.into_iter().flat_map(|run| run.join().expect("a run ends")).collect()
-    });
-    let text = format!("{}\n{}", heading(seeds), tables(&cells));
-    Report::new(text).checks(checks(&cells))
-}
+impl Study for Attacks {
+    type Cell = Cell;
+    type Run = Outcome;
 
-fn play(candidate: Candidate, attack: Attack, seeds: u32, progress: &Progress) -> Cell {
-    let seeds = 1..=u64::from(seeds);
-    let one = |seed| {
-        let outcome = run(candidate, attack, &Setup::new(seed));
-        progress.done();
-        outcome
-    };
-    let outcomes = seeds.map(one).collect();
-    Cell { attack, candidate, outcomes }
+    fn cells(&self) -> Vec<Cell> {
+        let attacks = |candidate| Attack::ALL.map(|attack| (candidate, attack));
+        Candidate::ALL.into_iter().flat_map(attacks).collect()
+    }
+
+    fn run(&self, &(candidate, attack): &Cell, seed: u64) -> Outcome {
+        attack::run(candidate, attack, &Setup::new(seed))
+    }
+
+    fn report(&self, rows: &[Row<Cell, Outcome>], seeds: u32) -> Report {
+        let mean = |row: &Row<Cell, Outcome>, of: fn(&Outcome) -> u64| {
+            (row.sum(of) / u64::from(seeds)).to_string()
+        };
+        let wait = |row: &Row<Cell, Outcome>, per_mille| {
+            row.wait_ms(per_mille).map_or("-".to_owned(), |ms| fixed(ms, 2))
+        };
+        let figures: [Figure<'_>; 6] = [
+            ("bulk", "bulk, Mbit/s", &|row| fixed(row.bulk(), 2)),
+            ("delivered", "delivered of 100 sparse", &|row| row.fewest()),
+            ("p99", "wait of sparse, p99, ms", &|row| wait(row, 990)),
+            ("longest", "wait of sparse, longest, ms", &|row| wait(row, 1_000)),
+            ("lost", "victim's packets lost", &|row| mean(row, |run| run.lost)),
+            ("robbed", "robbed", &|row| mean(row, |run| run.robbed)),
+        ];
+        let report = figures.into_iter().fold(Report::new(heading(seeds)), |report, figure| {
+            let (name, heading, of) = figure;
+            report.with_text("\n").table(name, &table(heading, rows, of))
+        });
+        report.checks(checks(rows))
+    }
 }
 
 fn heading(seeds: u32) -> String {
@@ -108,56 +120,50 @@ wait for both columns of Isolated, if hosts are distinguished
     )
 }
 
-fn tables(cells: &[Cell]) -> String {
-    let ms = |value: Option<f64>| value.map_or("-".to_owned(), |ms| fixed(ms, 2));
-    let mean = |cell: &Cell, of: fn(&Outcome) -> u64| {
-        (cell.sum(of) / cell.outcomes.len() as u64).to_string()
-    };
-    let fewest = |cell: &Cell| fixed(cell.least(|outcome| outcome.sparse_delivered.into()), 0);
-    [
-        table("bulk, Mbit/s", cells, |cell| fixed(cell.least(Outcome::bulk_mbit), 2)),
-        table("delivered of 100 sparse", cells, fewest),
-        table("wait of sparse, p99, ms", cells, |cell| ms(cell.wait_ms(990))),
-        table("wait of sparse, longest, ms", cells, |cell| ms(cell.wait_ms(1_000))),
-        table("victim's packets lost", cells, |cell| mean(cell, |outcome| outcome.lost)),
-        table("robbed", cells, |cell| mean(cell, |outcome| outcome.robbed)),
-    ]
-    .join("\n")
-}
-
 /// Returns a table with a row for each attack and a column for each candidate.
-fn table(what: &'static str, cells: &[Cell], of: impl Fn(&Cell) -> String) -> String {
-    let names = Candidate::ALL.map(|candidate| Column::Right(candidate.name()));
-    let [a, b, c, d, e, f] = names;
-    let mut table = TextTable::new([Column::Left(what), a, b, c, d, e, f, Column::Right("G1, ms")]);
-    for attack in Attack::ALL {
-        let found = |candidate| {
-            cells.iter().find(|cell| (cell.attack, cell.candidate) == (attack, candidate))
-        };
-        let [a, b, c, d, e, f] = Candidate::ALL.map(|c| found(c).map_or_else(String::new, &of));
-        let bound = found(Candidate::Isolated).map_or(f64::NAN, Cell::bound_ms);
-        table.row([&attack.name(), &a, &b, &c, &d, &e, &f, &fixed(bound, 2)]);
-    }
-    table.to_string()
+fn table(
+    heading: &'static str,
+    rows: &[Row<Cell, Outcome>],
+    of: CellOf<'_, Row<Cell, Outcome>>,
+) -> TextTable<8> {
+    let behind = |attack, number: usize| of(find(rows, Candidate::ALL[number], attack));
+    let column = |number: usize| Column::Right(Candidate::ALL[number].name());
+    let bound = |attack| find(rows, Candidate::Isolated, attack).bound_ms();
+    TextTable::of(
+        &Attack::ALL,
+        [
+            (Column::Left(heading), &|attack| attack.name()),
+            (column(0), &|&attack| behind(attack, 0)),
+            (column(1), &|&attack| behind(attack, 1)),
+            (column(2), &|&attack| behind(attack, 2)),
+            (column(3), &|&attack| behind(attack, 3)),
+            (column(4), &|&attack| behind(attack, 4)),
+            (column(5), &|&attack| behind(attack, 5)),
+            (Column::Right("G1, ms"), &|&attack| fixed(bound(attack), 2)),
+        ],
+    )
 }
 
-fn checks(cells: &[Cell]) -> Vec<Check> {
-    let of = |candidate: Candidate, attack: Attack| {
-        let found = cells.iter().find(|c| (c.candidate, c.attack) == (candidate, attack));
-        found.expect("every attack is played against every candidate")
-    };
+fn find(rows: &[Row<Cell, Outcome>], candidate: Candidate, attack: Attack) -> &Row<Cell, Outcome> {
+    let found = rows.iter().find(|row| row.cell == (candidate, attack));
+    found.expect("every attack is played against every candidate")
+}
+
+fn checks(rows: &[Row<Cell, Outcome>]) -> Vec<Check> {
+    let of = |candidate, attack| find(rows, candidate, attack);
     let honest = || {
-        cells.iter().filter(|cell| cell.candidate == Candidate::Ports).chain(
-            cells.iter().filter(|c| c.candidate == Candidate::Isolated && c.attack.is_honest()),
-        )
+        let isolated =
+            |row: &&Row<Cell, Outcome>| row.0 == Candidate::Isolated && row.1.is_honest();
+        let by_port = rows.iter().filter(|row| row.0 == Candidate::Ports);
+        by_port.chain(rows.iter().filter(isolated))
     };
-    let named = |cell: &Cell| format!("{}, {}", cell.attack.name(), cell.candidate.name());
+    let named = |row: &Row<Cell, Outcome>| format!("{}, {}", row.1.name(), row.0.name());
     let wait = honest().max_by(|a, b| use_of(a).total_cmp(&use_of(b))).expect("some are honest");
     let share = honest()
-        .filter(|cell| cell.attack != Attack::None)
+        .filter(|row| row.1 != Attack::None)
         .min_by(|a, b| a.of_share().total_cmp(&b.of_share()))
         .expect("some attack");
-    let robbed: u64 = honest().map(|cell| cell.sum(|outcome| outcome.robbed)).sum();
+    let robbed: u64 = honest().map(|row| row.sum(|run| run.robbed)).sum();
     let spoofed = of(Candidate::Isolated, Attack::Spoofed);
     let by_port = of(Candidate::Ports, Attack::Spoofed);
     let arp = of(Candidate::Isolated, Attack::ArpFlood);
@@ -170,105 +176,98 @@ fn checks(cells: &[Cell]) -> Vec<Check> {
     let bursts = of(Candidate::Isolated, Attack::TimedBursts);
     let ms = |value: Option<f64>| value.map_or("none delivered".to_owned(), |ms| fixed(ms, 3));
     vec![
-        Check {
-            claim: "G1: behind Isolated no sparse packet is lost or waits longer than ((H-1)(3Q+L)+(H-2)Q+L)/C in any \
-                    attack but by forged sources, and by port in none"
-                .to_owned(),
-            measured: format!(
+        Check::new(
+            "G1: behind Isolated no sparse packet is lost or waits longer than ((H-1)(4Q+L)+L)/C in any \
+                    attack but by forged sources, and by port in none",
+            format!(
                 "at most {} % of it ({}: {} of {} ms)",
                 percent(use_of(wait), 1),
                 named(wait),
                 ms(wait.wait_ms(1_000)),
                 fixed(wait.bound_ms(), 3)
             ),
-            holds: honest().all(Cell::keeps_wait),
-        },
-        Check {
-            claim: "G2: there the victim's host gets at least 0.98 C/H".to_owned(),
-            measured: format!("at least {} ({})", fixed(share.of_share(), 4), named(share)),
-            holds: share.of_share() >= 0.98,
-        },
-        Check {
-            claim: "G4: there it loses no packet for want of room while it holds less than 7/9 of its share"
-                .to_owned(),
-            measured: format!("{robbed} packets"),
-            holds: robbed == 0,
-        },
-        Check {
-            claim: "forged sources break G1 and G2, and the port for a host restores both (J06)".to_owned(),
-            measured: format!(
+            honest().all(Row::keeps_wait),
+        ),
+        Check::new(
+            "G2: there the victim's host gets at least 0.98 C/H",
+            format!("at least {} ({})", fixed(share.of_share(), 4), named(share)),
+            share.of_share() >= 0.98,
+        ),
+        Check::new(
+            "G4: there it loses no packet for want of room while it holds less than 7/9 of its share",
+            format!("{robbed} packets"),
+            robbed == 0,
+        ),
+        Check::new(
+            "forged sources break G1 and G2, and the port for a host restores both (J06)",
+            format!(
                 "bulk {} Mbit/s and {} of 100 by source, {} Mbit/s and {} of 100 by port",
-                fixed(spoofed.least(Outcome::bulk_mbit), 2),
-                fixed(spoofed.least(|outcome| outcome.sparse_delivered.into()), 0),
-                fixed(by_port.least(Outcome::bulk_mbit), 2),
-                fixed(by_port.least(|outcome| outcome.sparse_delivered.into()), 0),
+                fixed(spoofed.bulk(), 2),
+                spoofed.fewest(),
+                fixed(by_port.bulk(), 2),
+                by_port.fewest(),
             ),
-            holds: !spoofed.keeps_wait()
+            !spoofed.keeps_wait()
                 && spoofed.of_share() < 0.5
                 && by_port.keeps_wait()
                 && by_port.of_share() >= 0.98,
-        },
-        Check {
-            claim: "frames that are not IP are one host, whatever addresses of Ethernet they have".to_owned(),
-            measured: format!(
+        ),
+        Check::new(
+            "frames that are not IP are one host, whatever addresses of Ethernet they have",
+            format!(
                 "bulk {} Mbit/s, {} of 100 and at most {} ms behind Isolated",
-                fixed(arp.least(Outcome::bulk_mbit), 2),
-                fixed(arp.least(|outcome| outcome.sparse_delivered.into()), 0),
+                fixed(arp.bulk(), 2),
+                arp.fewest(),
                 ms(arp.wait_ms(1_000))
             ),
-            holds: arp.keeps_wait() && arp.of_share() >= 0.98,
-        },
-        Check {
-            claim: "a thousand flows of one host starve DRR++ and take half from Isolated, no more (J03)"
-                .to_owned(),
-            measured: format!(
+            arp.keeps_wait() && arp.of_share() >= 0.98,
+        ),
+        Check::new(
+            "a thousand flows of one host starve DRR++ and take half from Isolated, no more (J03)",
+            format!(
                 "bulk {} behind DRR++, {} Mbit/s behind Isolated",
-                fixed(starved.least(Outcome::bulk_mbit), 2),
-                fixed(guarded.least(Outcome::bulk_mbit), 2)
+                fixed(starved.bulk(), 2),
+                fixed(guarded.bulk(), 2)
             ),
-            holds: starved.least(Outcome::bulk_mbit) < 1.0
-                && guarded.least(Outcome::bulk_mbit) > 0.98 * LINE / 2.0,
-        },
-        Check {
-            claim: "a flow a packet of 64 bytes starves the standing flow behind SQF (J02)".to_owned(),
-            measured: format!("bulk {} Mbit/s", fixed(sqf.least(Outcome::bulk_mbit), 2)),
-            holds: sqf.least(Outcome::bulk_mbit) < 1.0,
-        },
-        Check {
-            claim: "longest-queue drop by flow takes from a victim that holds less than 7/9 of its share (J09)"
-                .to_owned(),
-            measured: format!("{} packets behind DRR", gamed.sum(|outcome| outcome.robbed)),
-            holds: gamed.sum(|outcome| outcome.robbed) > 0,
-        },
-        Check {
-            claim: "an attacker that knows the key makes the sparse flow of a DRR wait longer than one that \
-                    guesses (J04)"
-                .to_owned(),
-            measured: format!(
+            starved.bulk() < 1.0 && guarded.bulk() > 0.98 * LINE / 2.0,
+        ),
+        Check::new(
+            "a flow a packet of 64 bytes starves the standing flow behind SQF (J02)",
+            format!("bulk {} Mbit/s", fixed(sqf.bulk(), 2)),
+            sqf.bulk() < 1.0,
+        ),
+        Check::new(
+            "longest-queue drop by flow takes from a victim that holds less than 7/9 of its share (J09)",
+            format!("{} packets behind DRR", gamed.sum(|run| run.robbed)),
+            gamed.sum(|run| run.robbed) > 0,
+        ),
+        Check::new(
+            "an attacker that knows the key makes the sparse flow of a DRR wait longer than one that \
+                    guesses (J04)",
+            format!(
                 "{} ms and {} of 100 delivered, {} ms and {} with a guess",
                 ms(known.wait_ms(1_000)),
-                fixed(known.least(|outcome| outcome.sparse_delivered.into()), 0),
+                known.fewest(),
                 ms(secret.wait_ms(1_000)),
-                fixed(secret.least(|outcome| outcome.sparse_delivered.into()), 0),
+                secret.fewest(),
             ),
-            holds: known.wait_ms(1_000).unwrap_or(f64::INFINITY)
+            known.wait_ms(1_000).unwrap_or(f64::INFINITY)
                 > 2.0 * secret.wait_ms(1_000).unwrap_or(f64::INFINITY),
-        },
-        Check {
-            claim: "bursts timed to CoDel's interval are never signalled, and hurt only themselves (J10)"
-                .to_owned(),
-            measured: format!(
+        ),
+        Check::new(
+            "bursts timed to CoDel's interval are never signalled, and hurt only themselves (J10)",
+            format!(
                 "{} of the attacker's packets dropped by CoDel; bulk {} Mbit/s, longest wait {} ms",
-                bursts.sum(|outcome| outcome.aqm_drops),
-                fixed(bursts.least(Outcome::bulk_mbit), 2),
+                bursts.sum(|run| run.aqm_drops),
+                fixed(bursts.bulk(), 2),
                 ms(bursts.wait_ms(1_000))
             ),
-            holds: bursts.sum(|outcome| outcome.aqm_drops) == 0 && bursts.keeps_wait(),
-        },
+            bursts.sum(|run| run.aqm_drops) == 0 && bursts.keeps_wait(),
+        ),
     ]
 }
 
 /// Returns the longest wait divided by its bound; infinity if nothing was delivered.
-fn use_of(cell: &Cell) -> f64 {
-    cell.wait_ms(1_000).map_or(f64::INFINITY, |wait| wait / cell.bound_ms())
+fn use_of(row: &Row<Cell, Outcome>) -> f64 {
+    row.wait_ms(1_000).map_or(f64::INFINITY, |wait| wait / row.bound_ms())
 }

@@ -5,20 +5,20 @@
 //! flows are looked up in it. The results are compared with the formula P[Bin(n, k/N) ≥ k], and,
 //! for the number of flows that share a queue, with two queueing disciplines of Linux 6.1.
 
-use std::thread;
+use serde::{Deserialize, Serialize};
 
 use freeboard::flowhash::{FlowHasher, FlowKey, FlowTable, Outcome, SipHash13, TagLine, Transport};
 
-use super::{Check, Experiment, Report};
-use crate::plot::{self, Chart, Column, Mark, fixed};
-use crate::progress::Progress;
+use super::{Check, Experiment, Report, Row, Study};
+use crate::plot::{Chart, Column, Mark, TextTable, fixed};
 use conformance::rng::{Stream, Streams};
 
 /// The experiment `sim reproduce cake-fig1`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig1",
+    quick: 3,
     about: "CAKE Fig. 1: probability that a new flow collides, by the ways of a set",
-    runs: super::Runs::Whole(run),
+    runs: &Fig1,
 };
 
 const QUEUES: u32 = 1_024;
@@ -59,9 +59,11 @@ fn linux() -> Vec<Linux> {
     .collect()
 }
 
+struct Fig1;
+
 /// Results of the tables with one number of ways at one load.
-#[derive(Clone, Copy, Debug, Default)]
-struct Cell {
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct Counts {
     tables: u32,
     /// Number of new flows that met a full set.
     collided: u32,
@@ -70,7 +72,7 @@ struct Cell {
     squares: u64,
 }
 
-impl Cell {
+impl Counts {
     fn probability(&self) -> f64 {
         f64::from(self.collided) / (f64::from(self.tables) * f64::from(PROBES))
     }
@@ -124,19 +126,19 @@ fn flow(random: &mut Stream) -> FlowKey {
 }
 
 /// Returns the results of all loads for tables with sets of `ways`.
-fn fill(ways: u32, seed: u64) -> Vec<Cell> {
+fn fill(ways: u32, seed: u64) -> Vec<Counts> {
     let mut random = Streams::new(seed).stream(&format!("{ways} ways"));
     let lines = vec![TagLine::EMPTY; QUEUES as usize / 8];
     let mut table = FlowTable::new(lines, QUEUES, ways).expect("1,024 queues in sets of 1 to 16");
     let loads = loads();
-    let mut cells = vec![Cell::default(); loads.len()];
+    let mut counts = vec![Counts::default(); loads.len()];
     for _ in 0..TABLES {
         table.clear();
         let key = u128::from(random.bits()) << 64 | u128::from(random.bits());
         let hasher = SipHash13::new(key.to_le_bytes());
         let label = |random: &mut Stream| hasher.hash(flow(random).to_bytes().as_ref());
         let (mut flows, mut sharing) = (0, 0);
-        for (&load, cell) in loads.iter().zip(&mut cells) {
+        for (&load, count) in loads.iter().zip(&mut counts) {
             while flows < load {
                 let lookup = table.lookup(label(&mut random));
                 sharing += u64::from(lookup.outcome != Outcome::Claimed);
@@ -153,43 +155,47 @@ fn fill(ways: u32, seed: u64) -> Vec<Cell> {
                 }
             }
             let squares = sharing * sharing;
-            *cell = cell.add(Cell { tables: 1, collided, sharing, squares });
+            *count = count.add(Counts { tables: 1, collided, sharing, squares });
         }
     }
-    cells
+    counts
 }
 
-/// Results at one load, in the order of [`WAYS`].
-struct Row {
+/// Sums of all runs at one load, in the order of [`WAYS`].
+struct Load {
     flows: u32,
-    cells: [Cell; WAYS.len()],
+    counts: [Counts; WAYS.len()],
 }
 
-fn run(seeds: u32, progress: &Progress) -> Report {
-    progress.expect(WAYS.len() as u64 * u64::from(seeds));
-    // Runs are independent of each other.
-    let ways = WAYS.map(|ways| {
-        thread::scope(|scope| {
-            let one = |seed| {
-                scope.spawn(move || {
-                    let cells = fill(ways, seed);
-                    progress.done();
-                    cells
-                })
-            };
-            let runs: Vec<_> = (1..=u64::from(seeds)).map(one).collect();
-            let all = runs.into_iter().map(|run| run.join().expect("a run ends"));
-            let added = all.reduce(|sum, cells| {
-                sum.into_iter().zip(cells).map(|(sum, cell)| sum.add(cell)).collect()
-            });
-            added.expect("at least two seeds")
-        })
-    });
-    let row = |(at, flows)| Row { flows, cells: ways.each_ref().map(|cells| cells[at]) };
-    let rows: Vec<Row> = loads().into_iter().enumerate().map(row).collect();
-    let text = format!("{}\n{}\n{}", heading(seeds), probabilities(&rows), shared(&rows));
-    let charts = picture(&rows);
-    Report::new(text).picture("cake-fig1", charts).checks(checks(&rows))
+impl Study for Fig1 {
+    /// Number of ways.
+    type Cell = u32;
+    /// Results for each of [`loads`].
+    type Run = Vec<Counts>;
+
+    fn cells(&self) -> Vec<u32> {
+        WAYS.to_vec()
+    }
+
+    fn run(&self, &ways: &u32, seed: u64) -> Vec<Counts> {
+        fill(ways, seed)
+    }
+
+    fn report(&self, rows: &[Row<u32, Vec<Counts>>], seeds: u32) -> Report {
+        let sum = |row: &Row<u32, Vec<Counts>>, at: usize| {
+            row.runs.iter().map(|run| run[at]).fold(Counts::default(), Counts::add)
+        };
+        let [plain, four, eight] = rows else { unreachable!("one row for each number of ways") };
+        let all = |at| [plain, four, eight].map(|row| sum(row, at));
+        let load = |(at, flows)| Load { flows, counts: all(at) };
+        let loads: Vec<Load> = loads().into_iter().enumerate().map(load).collect();
+        Report::new(heading(seeds) + "\n")
+            .table("collisions", &probabilities(&loads))
+            .with_text("\n")
+            .table("linux", &shared(&loads))
+            .picture("cake-fig1", chart(&loads))
+            .checks(checks(&loads))
+    }
 }
 
 fn heading(seeds: u32) -> String {
@@ -204,136 +210,119 @@ labels by SipHash-1-3 under a new random key for each table; flows of 16 hosts t
     )
 }
 
-fn probabilities(rows: &[Row]) -> String {
-    let mut table = plot::TextTable::new([
-        Column::Right("flows"),
-        Column::Right("plain"),
-        Column::Right("chance"),
-        Column::Right("4 ways"),
-        Column::Right("chance"),
-        Column::Right("8 ways"),
-        Column::Right("chance"),
-    ]);
+fn probabilities(loads: &[Load]) -> TextTable<7> {
     let shown = [50, 100, 200, 256, 300, 400, 512, 700, 1_000, 1_024, 1_100, 1_200, 1_500, 2_000];
-    for Row { flows, cells } in rows.iter().filter(|row| shown.contains(&row.flows)) {
-        let measured = cells.map(|cell| fixed(cell.probability(), 4));
-        let chance = WAYS.map(|ways| fixed(formula(*flows, ways), 4));
-        table.row([
-            flows,
-            &measured[0],
-            &chance[0],
-            &measured[1],
-            &chance[1],
-            &measured[2],
-            &chance[2],
-        ]);
-    }
-    table.to_string()
+    let shown: Vec<&Load> = loads.iter().filter(|load| shown.contains(&load.flows)).collect();
+    let measured = |load: &Load, number: usize| fixed(load.counts[number].probability(), 4);
+    let chance = |load: &Load, number: usize| fixed(formula(load.flows, WAYS[number]), 4);
+    TextTable::of(
+        &shown,
+        [
+            (Column::Right("flows"), &|load| load.flows.to_string()),
+            (Column::Right("plain"), &|load| measured(load, 0)),
+            (Column::Right("chance"), &|load| chance(load, 0)),
+            (Column::Right("4 ways"), &|load| measured(load, 1)),
+            (Column::Right("chance"), &|load| chance(load, 1)),
+            (Column::Right("8 ways"), &|load| measured(load, 2)),
+            (Column::Right("chance"), &|load| chance(load, 2)),
+        ],
+    )
 }
 
 /// Returns a table that compares the golden file with our results.
-fn shared(rows: &[Row]) -> String {
-    let mut table = plot::TextTable::new([
-        Column::Right("flows without a queue of their own, of"),
-        Column::Right("plain"),
-        Column::Right("Linux fq_codel"),
-        Column::Right("8 ways"),
-        Column::Right("Linux cake"),
-    ]);
-    for (row, linux) in beside_linux(rows) {
-        table.row([
-            &row.flows,
-            &fixed(row.cells[0].sharing(), 2),
-            &fixed(linux.direct, 2),
-            &fixed(row.cells[2].sharing(), 2),
-            &fixed(linux.set8, 2),
-        ]);
-    }
-    table.to_string()
+fn shared(loads: &[Load]) -> TextTable<5> {
+    let both: Vec<(&Load, Linux)> = beside_linux(loads).collect();
+    let sharing = |load: &Load, number: usize| fixed(load.counts[number].sharing(), 2);
+    TextTable::of(
+        &both,
+        [
+            (Column::Right("flows without a queue of their own, of"), &|(load, _)| {
+                load.flows.to_string()
+            }),
+            (Column::Right("plain"), &|(load, _)| sharing(load, 0)),
+            (Column::Right("Linux fq_codel"), &|(_, linux)| fixed(linux.direct, 2)),
+            (Column::Right("8 ways"), &|(load, _)| sharing(load, 2)),
+            (Column::Right("Linux cake"), &|(_, linux)| fixed(linux.set8, 2)),
+        ],
+    )
 }
 
-fn beside_linux(rows: &[Row]) -> impl Iterator<Item = (&Row, Linux)> {
-    linux().into_iter().map(|linux| {
-        let row = rows.iter().find(|row| row.flows == linux.flows);
-        (row.expect("its loads are among those measured"), linux)
-    })
+fn beside_linux(loads: &[Load]) -> impl Iterator<Item = (&Load, Linux)> {
+    linux().into_iter().map(|linux| (at(loads, linux.flows), linux))
+}
+
+fn at(loads: &[Load], flows: u32) -> &Load {
+    loads.iter().find(|load| load.flows == flows).expect("a load that is measured")
 }
 
 /// Returns the interpolated number of flows above which 8 ways collide more often than a plain
 /// hash.
-fn crossover(rows: &[Row], gap: impl Fn(&Row) -> f64) -> Option<f64> {
+fn crossover(loads: &[Load], gap: impl Fn(&Load) -> f64) -> Option<f64> {
     // Below 200 flows both are so rare that random variation dominates.
-    let rows: Vec<&Row> = rows.iter().filter(|row| row.flows >= 200).collect();
-    rows.windows(2).find_map(|pair| {
+    let loads: Vec<&Load> = loads.iter().filter(|load| load.flows >= 200).collect();
+    loads.windows(2).find_map(|pair| {
         let (before, after) = (gap(pair[0]), gap(pair[1]));
         let (from, to) = (f64::from(pair[0].flows), f64::from(pair[1].flows));
         (before < 0.0 && after >= 0.0).then(|| from + (to - from) * before / (before - after))
     })
 }
 
-fn checks(rows: &[Row]) -> Vec<Check> {
-    let at = |flows| rows.iter().find(|row| row.flows == flows).expect("a load that is measured");
+fn checks(loads: &[Load]) -> Vec<Check> {
     let mut checks = Vec::new();
     for (number, ways) in WAYS.into_iter().enumerate() {
-        let off = |row: &Row| (row.cells[number].probability() - formula(row.flows, ways)).abs();
-        let worst = rows.iter().max_by(|a, b| off(a).total_cmp(&off(b))).expect("there are rows");
-        checks.push(Check {
-            claim: format!(
-                "{ways} ways: from 50 to 2,000 flows within 0.01 of P[Bin(n, k/N) >= k]"
-            ),
-            measured: format!("at most {} off, at {} flows", fixed(off(worst), 4), worst.flows),
-            holds: off(worst) <= 0.01,
-        });
+        let off =
+            |load: &Load| (load.counts[number].probability() - formula(load.flows, ways)).abs();
+        let worst = loads.iter().max_by(|a, b| off(a).total_cmp(&off(b))).expect("there are rows");
+        checks.push(Check::new(
+            format!("{ways} ways: from 50 to 2,000 flows within 0.01 of P[Bin(n, k/N) >= k]"),
+            format!("at most {} off, at {} flows", fixed(off(worst), 4), worst.flows),
+            off(worst) <= 0.01,
+        ));
     }
-    let measured = crossover(rows, |row| row.cells[2].probability() - row.cells[0].probability());
-    let chance = crossover(rows, |row| formula(row.flows, 8) - formula(row.flows, 1));
+    let measured =
+        crossover(loads, |load| load.counts[2].probability() - load.counts[0].probability());
+    let chance = crossover(loads, |load| formula(load.flows, 8) - formula(load.flows, 1));
     let near = measured.zip(chance).is_some_and(|(measured, chance)| {
         [measured, chance].iter().all(|at| (1_050.0..=1_150.0).contains(at))
             && (measured - chance).abs() <= 10.0
     });
-    checks.push(Check {
-        claim: "8 ways beat the plain hash until flows exceed queues: the lines cross at 1,050 to 1,150 flows, \
-                the measured ones within 10 of those of chance"
-            .to_owned(),
-        measured: format!(
+    checks.push(Check::new("8 ways beat the plain hash until flows exceed queues: the lines cross at 1,050 to 1,150 flows, \
+                the measured ones within 10 of those of chance", format!(
             "at {} flows, by chance at {}",
             fixed(measured.unwrap_or(f64::NAN), 1),
             fixed(chance.unwrap_or(f64::NAN), 1)
-        ),
-        holds: near,
-    });
-    let [plain, _, eight] = at(512).cells.map(|cell| cell.probability());
-    checks.push(Check {
-        claim: "with half as many flows as queues, 8 ways collide at most a seventh as often"
-            .to_owned(),
-        measured: format!("{} against {}", fixed(eight, 4), fixed(plain, 4)),
-        holds: 7.0 * eight <= plain,
-    });
+        ), near));
+    let [plain, _, eight] = at(loads, 512).counts.map(|count| count.probability());
+    checks.push(Check::new(
+        "with half as many flows as queues, 8 ways collide at most a seventh as often",
+        format!("{} against {}", fixed(eight, 4), fixed(plain, 4)),
+        7.0 * eight <= plain,
+    ));
     let against = |name: &str, number: usize, of: fn(&Linux) -> f64| {
         // Standard errors of both means; a number without variation is not compared.
-        let off = |(row, linux): &(&Row, Linux)| {
-            let cell = &row.cells[number];
-            let errors = 1.0 / LINUX_TRIALS + 1.0 / f64::from(cell.tables);
-            let error = cell.deviation() * libm::sqrt(errors);
-            (of(linux) - cell.sharing()).abs() / error.max(0.01)
+        let off = |(load, linux): &(&Load, Linux)| {
+            let counts = &load.counts[number];
+            let errors = 1.0 / LINUX_TRIALS + 1.0 / f64::from(counts.tables);
+            let error = counts.deviation() * libm::sqrt(errors);
+            (of(linux) - counts.sharing()).abs() / error.max(0.01)
         };
-        let all: Vec<_> = beside_linux(rows).map(|pair| (off(&pair), pair.0.flows)).collect();
+        let all: Vec<_> = beside_linux(loads).map(|pair| (off(&pair), pair.0.flows)).collect();
         let worst = all.iter().max_by(|a, b| a.0.total_cmp(&b.0)).expect("the file has rows");
-        Check {
-            claim: format!(
+        Check::new(
+            format!(
                 "as many flows share a queue as in {name}: all {} means within 4 standard errors",
                 all.len()
             ),
-            measured: format!("at most {} of them, at {} flows", fixed(worst.0, 2), worst.1),
-            holds: worst.0 <= 4.0,
-        }
+            format!("at most {} of them, at {} flows", fixed(worst.0, 2), worst.1),
+            worst.0 <= 4.0,
+        )
     };
     checks.push(against("Linux fq_codel (plain)", 0, |linux| linux.direct));
     checks.push(against("Linux cake (8 ways)", 2, |linux| linux.set8));
     checks
 }
 
-fn picture(rows: &[Row]) -> Vec<Chart> {
+fn chart(loads: &[Load]) -> Chart {
     let chart = Chart::new("A new flow meets a full set")
         .subtitle("1,024 queues, SipHash-1-3; dots: measured, lines: chance; CAKE Fig. 1")
         .x("active flows")
@@ -341,16 +330,15 @@ fn picture(rows: &[Row]) -> Vec<Chart> {
     let named = WAYS.into_iter().enumerate();
     let chart = named.clone().fold(chart, |chart, (number, ways)| {
         let name = if ways == 1 { "plain".to_owned() } else { format!("{ways} ways") };
-        let points = rows.iter().map(|row| (f64::from(row.flows), row.cells[number].probability()));
+        let points =
+            loads.iter().map(|load| (f64::from(load.flows), load.counts[number].probability()));
         chart.series(&name, Mark::Dots, points)
     });
-    named
-        .fold(chart, |chart, (_, ways)| {
-            let flows = (0..=200).map(|step| 10 * step);
-            let points = flows.map(|flows| (f64::from(flows), formula(flows, ways)));
-            chart.series(&format!("chance, k = {ways}"), Mark::Line, points)
-        })
-        .into()
+    named.fold(chart, |chart, (_, ways)| {
+        let flows = (0..=200).map(|step| 10 * step);
+        let points = flows.map(|flows| (f64::from(flows), formula(flows, ways)));
+        chart.series(&format!("chance, k = {ways}"), Mark::Line, points)
+    })
 }
 
 #[cfg(test)]

@@ -1,31 +1,30 @@
 //! CAKE Fig. 2: CAKE and FQ-CoDel with simultaneous uploads and downloads, compared with queues
 //! without flow isolation.
 //!
-//! The scenario is [`crate::experiments::aqm_linux::scenario`] with four uploads, four downloads
-//! and a probe in each direction.
-
-use core::num::NonZeroU32;
+//! The scenario is [`crate::experiments::mixed_load`] with four uploads, four downloads and a probe
+//! in each direction.
 
 use serde::{Deserialize, Serialize};
 
 use freeboard::AqmKind;
 use freeboard::sched_core::Nanos;
 
-use super::aqm_linux::scenario::{self, Outcome, Queueing, ROUND_TRIP, Setup, WARM_UP};
-use super::{Check, Experiment, Report, Row, Runs, Study};
+use super::dumbbell::{MEGABITS, ROUND_TRIP};
+use super::mixed_load::{Load, Outcome, WARM_UP};
+use super::{Check, Experiment, Report, Row, Study};
+use crate::discipline::Managed;
 use crate::measure::delay::Delays;
-use crate::measure::estimate::mean;
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 
 /// The experiment `sim reproduce cake-fig2`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig2",
+    quick: 2,
     about: "CAKE Fig. 2: goodput and latency of CAKE and FQ-CoDel, four uploads and four downloads",
-    runs: Runs::Sweep(&Fig2),
+    runs: &Fig2,
 };
 
 const MEASURED: Nanos = Nanos::from_secs(60);
-const MEGABITS: NonZeroU32 = NonZeroU32::new(10).unwrap();
 /// Number of uploads, and of downloads.
 const EACH: u8 = 4;
 /// Maximum difference of the goodputs of CAKE and FQ-CoDel, relative to FQ-CoDel.
@@ -36,26 +35,26 @@ const LONGEST: f64 = 20.0;
 /// Quantiles of the probes' round trips, in thousandths.
 const QUANTILES: [u32; 3] = [500, 950, 990];
 /// Queues; the two of the figure are the last.
-const QUEUES: [(&str, Queueing); 6] = [
-    ("FIFO, 1000 packets", Queueing::Fifo(1_000)),
-    ("CoDel", Queueing::CoDel),
-    ("PIE", Queueing::Pie),
-    ("FQ-PIE", Queueing::FqPie),
-    ("FQ-CoDel", Queueing::FqCoDel),
-    ("CAKE", Queueing::Smart(AqmKind::Cobalt)),
+const QUEUES: [(&str, Managed); 6] = [
+    ("FIFO, 1000 packets", Managed::Fifo(1_000)),
+    ("CoDel", Managed::CoDel),
+    ("PIE", Managed::Pie),
+    ("FQ-PIE", Managed::FqPie),
+    ("FQ-CoDel", Managed::FqCoDel),
+    ("CAKE", Managed::Smart(AqmKind::Cobalt)),
 ];
 
 struct Fig2;
 
 /// A queue with its name in the table.
-type Cell = (&'static str, Queueing);
+type Cell = (&'static str, Managed);
 
 /// One run.
 #[derive(Serialize, Deserialize)]
 struct Run {
     /// Goodput of all uploads and of all downloads in Mbit/s.
     goodput: [f64; 2],
-    /// Queueing delay of a probe's round trip.
+    /// Managed delay of a probe's round trip.
     added: Delays,
     balanced: bool,
 }
@@ -69,32 +68,25 @@ impl Run {
         Self {
             goodput: outcome.bytes.each_ref().map(|of| bits(of) / (MEASURED.0 as f64 / 1e3)),
             added: pairs.map(|(up, down)| up.plus(*down)).collect(),
-            balanced: outcome.recount.is_ok(),
+            balanced: outcome.balanced,
         }
     }
 
     fn median(&self) -> f64 {
-        millis(&self.added, 500)
+        self.added.millis(500)
     }
 }
 
 impl Row<Cell, Run> {
     fn goodput(&self) -> [f64; 2] {
-        [0, 1].map(|way| {
-            let runs: Vec<f64> = self.runs.iter().map(|run| run.goodput[way]).collect();
-            mean(&runs).expect("there are runs")
-        })
+        [0, 1].map(|way| self.mean(|run| run.goodput[way]))
     }
 
     /// Returns the quantiles of all runs in ms, in the order of [`QUANTILES`].
     fn added(&self) -> [f64; 3] {
-        let all: Delays = self.runs.iter().flat_map(|run| run.added.samples()).copied().collect();
-        QUANTILES.map(|of| millis(&all, of))
+        let all = self.delays(|run| &run.added);
+        QUANTILES.map(|of| all.millis(of))
     }
-}
-
-fn millis(delays: &Delays, per_mille: u32) -> f64 {
-    delays.quantile(per_mille).map_or(f64::INFINITY, |delay| delay.0 as f64 / 1e6)
 }
 
 impl Study for Fig2 {
@@ -106,18 +98,8 @@ impl Study for Fig2 {
     }
 
     fn run(&self, &(_, queueing): &Cell, seed: u64) -> Run {
-        let setup = Setup {
-            queueing,
-            megabits: MEGABITS,
-            up: EACH,
-            down: EACH,
-            video: false,
-            paced: false,
-            deaf: None,
-            measured: MEASURED,
-            seed,
-        };
-        Run::of(&scenario::run(&setup).expect("lengths and parameters are within their ranges"))
+        let load = Load { measured: MEASURED, ..Load::new("", MEGABITS, [EACH; 2]) };
+        Run::of(&load.run(queueing, seed))
     }
 
     fn report(&self, rows: &[Row<Cell, Run>], seeds: u32) -> Report {
@@ -164,28 +146,21 @@ fn checks(measured: &[Row<Cell, Run>]) -> Vec<Check> {
     let medians = [cake, fq_codel].map(|of| of.added()[0]);
     let runs = measured.iter().flat_map(|of| &of.runs);
     vec![
-        Check {
-            claim: format!(
-                "CAKE's goodput is within {} % of FQ-CoDel's each way",
-                percent(GOODPUT, 0)
-            ),
-            measured: format!("{} % up, {} % down", percent(off[0], 1), percent(off[1], 1)),
-            holds: off.into_iter().all(|off| off.abs() <= GOODPUT),
-        },
-        Check {
-            claim: format!(
+        Check::new(
+            format!("CAKE's goodput is within {} % of FQ-CoDel's each way", percent(GOODPUT, 0)),
+            format!("{} % up, {} % down", percent(off[0], 1), percent(off[1], 1)),
+            off.into_iter().all(|off| off.abs() <= GOODPUT),
+        ),
+        Check::new(
+            format!(
                 "the medians of what a probe waits are {} ms at most, and {} ms apart at most",
                 fixed(LONGEST, 0),
                 fixed(APART, 0)
             ),
-            measured: format!(
-                "CAKE {} ms, FQ-CoDel {} ms",
-                fixed(medians[0], 2),
-                fixed(medians[1], 2)
-            ),
-            holds: medians.into_iter().all(|median| median <= LONGEST)
+            format!("CAKE {} ms, FQ-CoDel {} ms", fixed(medians[0], 2), fixed(medians[1], 2)),
+            medians.into_iter().all(|median| median <= LONGEST)
                 && (medians[0] - medians[1]).abs() <= APART,
-        },
+        ),
         Check::accounted_for("runs", runs.map(|run| run.balanced)),
     ]
 }

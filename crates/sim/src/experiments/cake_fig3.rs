@@ -1,264 +1,262 @@
 //! CAKE Fig. 3: shares of six TCP flows from two hosts to four, under every isolation mode.
 //!
-//! The scenario is [`crate::experiments::cake_fig3::scenario`]. The results are compared with the
-//! rule of each isolation mode and with the shares of Linux 6.1, which has another TCP and CAKE's
-//! AQM.
+//! ```text
+//! a ─▶ A, a ─▶ B, a ─▶ C twice, b ─▶ C, b ─▶ D     10 Mbit/s, round trip 50 ms
+//! ```
+//!
+//! The scenario of CAKE §IV-B: whether flows, source hosts, destination hosts or both share the
+//! link is visible in their goodputs. The results are compared with the rule of each isolation mode
+//! and with the shares of Linux 6.1, which has another TCP and CAKE's AQM.
+//!
+//! It is run with real packets, [Reno](BulkPairs) and a queue that identifies flows and hosts from
+//! the bytes. The five columns of the figure are also run as in the paper: CUBIC of the model TCP,
+//! and CAKE with COBALT compared with FQ-CoDel, in both directions.
+//!
+//! Not specified by the source and assumed here:
+//!
+//! - The link carries IP packets without framing, in both directions at equal rates;
+//!   acknowledgements wait in a FIFO.
+//! - Flows start within a second, and arrivals in the first ten seconds are not counted.
+//! - The queue holds 300,000 bytes, nearly five times the bandwidth-delay product. Windows do not
+//!   limit the flows.
+//!
+//! A scheduler divides the link among backlogged queues. A TCP that halves a window no larger than
+//! the bandwidth-delay product leaves its queue empty for a while, and the other flows use the
+//! remainder. So the shares also depend on TCP where [`Drops::CoDel`] keeps queues much shorter
+//! than a round trip, and where several flows share a queue.
 
-mod columns;
-pub mod scenario;
+use serde::{Deserialize, Serialize};
 
-use std::thread;
+use freeboard::AqmKind;
+use freeboard::Isolation::{
+    self, DstHost, DualDstHost, DualSrcHost, Flows, Hosts, SrcHost, TripleIsolate,
+};
+use freeboard::sched_core::{CoDelParams, Limits, Nanos};
+use freeboard::shaper::{Overhead, Shaper};
 
-use freeboard::Isolation;
-use freeboard::sched_core::{CoDelParams, Nanos};
-
-use super::{Check, Experiment, Report};
-use crate::measure::estimate::mean;
+use super::dumbbell::{self, DELAY, Dumbbell, FIRST_SECOND, LIMITS, MEGABITS};
+use super::{Check, Experiment, Report, Row, Study};
+use crate::app::BulkPairs;
+use crate::discipline::{Discipline, Drops, fq_codel, isolated, isolated_smart};
+use crate::host::Buffers;
+use crate::measure::fair_shares::{FairShares, farthest, means, parts_of_the_whole};
 use crate::measure::goodput::jain;
-use crate::plot::{self, Chart, Column, Mark, fixed, percent};
-use crate::progress::Progress;
-use scenario::{Drops, ENDS, FLOWS, Outcome, Setup};
+use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
+use crate::tcp::Data;
+use crate::tcp::network::{Naming, Way};
+use conformance::rng::Streams;
 
 /// The experiment `sim reproduce cake-fig3`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig3",
+    quick: 2,
     about: "CAKE Fig. 3: shares of TCP flows under every isolation mode",
-    runs: super::Runs::Whole(run),
+    runs: &Fig3,
 };
 
-const MEASURED: Nanos = Nanos::from_secs(60);
+/// Source and destination of each flow, by number.
+const ENDS: [(u8, u8); 6] = [(0, 0), (0, 1), (0, 2), (0, 2), (1, 2), (1, 3)];
+/// Duration of the measurement in seconds.
+const MEASURED: u64 = 60;
+/// Begin and end of the measurement.
+const WINDOW: (Nanos, Nanos) = (Nanos::from_secs(10), Nanos::from_secs(10 + MEASURED));
+/// The limit in packets is never reached before the limit in bytes: no packet here is shorter than
+/// 40 bytes.
+const BUFFER: Limits = Limits { packets: 300_000 / 40, bytes: 300_000 };
+/// More than link and queue hold together.
+const SOCKET: Buffers = Buffers { send: 1 << 19, receive: 1 << 19 };
+/// Target equal to the round-trip time: a halved window still fills its share of the link.
+const LAX: CoDelParams = CoDelParams::new(Nanos::from_millis(50), Nanos::from_millis(500));
 /// Factor for the number of seeds of a mode in which flows share a queue. In one run such a flow
 /// carries up to 1.5 times the mean, so that ten runs are few for a mean.
 const SEEDS_OF_SHARED_QUEUES: u32 = 6;
 /// Maximum relative error of each flow's mean share.
 const TOLERANCE: f64 = 0.1;
-/// Target equal to the round-trip time: a halved window still fills its share of the link.
-const LAX: CoDelParams = CoDelParams::new(Nanos::from_millis(50), Nanos::from_millis(500));
 /// Recorded by another tool, which is described in the first line.
 const LINUX: &str = include_str!("../../tests/golden/host_isolation.tsv");
 
 /// One value for each flow.
-type PerFlow = [f64; FLOWS];
+type PerFlow = [f64; ENDS.len()];
+/// Isolation mode; `None` is fair queueing of flows, without hosts.
+type Mode = Option<Isolation>;
 
-/// A mode: plain deficit round robin, or an isolation mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mode(Option<Isolation>);
+/// A mode, and the drop policy of a queue behind which TCP is Reno; `None` is COBALT, and CUBIC.
+/// Without isolation the queue is deficit round robin, or FQ-CoDel with CUBIC.
+type Cell = (Mode, Option<Drops>);
 
-impl Mode {
-    fn all() -> impl Iterator<Item = Self> {
-        core::iter::once(Self(None))
-            .chain(Isolation::ALL.iter().copied().map(|isolation| Self(Some(isolation))))
+/// One run.
+#[derive(Serialize, Deserialize)]
+struct Run {
+    /// Bytes that each flow's receiver got during the measurement.
+    bytes: [u64; ENDS.len()],
+    balanced: bool,
+}
+
+struct Fig3;
+
+type Measured = Row<Cell, Run>;
+
+/// Drop policies with Reno.
+const DROPS: [Drops; 3] = [Drops::Longest, Drops::CoDel(CoDelParams::INTERNET), Drops::CoDel(LAX)];
+/// The columns of the figure.
+const COLUMNS: [Mode; 5] =
+    [None, Some(Flows), Some(DualSrcHost), Some(DualDstHost), Some(TripleIsolate)];
+
+fn modes() -> impl Iterator<Item = Mode> {
+    core::iter::once(None).chain(Isolation::ALL.iter().copied().map(Some))
+}
+
+/// Returns the number of drop policies with which a mode is run, of [`DROPS`].
+const fn policies(mode: Mode) -> usize {
+    match mode {
+        None => 1,
+        Some(DualSrcHost | DualDstHost | TripleIsolate) => 3,
+        Some(_) => 2,
+    }
+}
+
+const fn rule(mode: Mode) -> FairShares<6> {
+    FairShares::new(mode, ENDS)
+}
+
+impl Study for Fig3 {
+    type Cell = Cell;
+    type Run = Run;
+
+    fn cells(&self) -> Vec<Cell> {
+        let reno = |mode| DROPS.iter().take(policies(mode)).map(move |&drops| (mode, Some(drops)));
+        modes().flat_map(reno).chain(COLUMNS.map(|mode| (mode, None))).collect()
     }
 
-    const fn name(self) -> &'static str {
-        match self.0 {
-            None => "none (DRR)",
-            Some(isolation) => isolation.name(),
+    fn seeds(&self, &(mode, drops): &Cell, seeds: u32) -> u32 {
+        let is_noisy = drops.is_some() && rule(mode).has_shared_queues();
+        if is_noisy { seeds * SEEDS_OF_SHARED_QUEUES } else { seeds }
+    }
+
+    fn run(&self, &(mode, drops): &Cell, seed: u64) -> Run {
+        match drops {
+            Some(drops) => reno(mode, drops, seed),
+            None => cubic(mode, seed),
         }
     }
 
-    /// Returns the name of the mode in the golden file.
-    const fn of_linux(self) -> &'static str {
-        match self.0 {
-            None => "fq_codel",
-            Some(isolation) => isolation.name(),
-        }
+    fn report(&self, rows: &[Measured], seeds: u32) -> Report {
+        let (reno, cubic) = rows.split_at(rows.len() - COLUMNS.len());
+        Report::new(heading(seeds) + "\n")
+            .table("shares", &table(reno))
+            .with_text("\n")
+            .table("columns", &columns(cubic))
+            .picture("cake-fig3", picture(reno))
+            .checks(checks(reno, cubic))
     }
+}
 
-    /// Returns the number of flows by which the rule divides the quantum of such a flow.
-    fn load(self, (source, destination): (u8, u8)) -> usize {
-        let flows = |alike: &dyn Fn(u8, u8) -> bool| {
-            ENDS.into_iter().filter(|&(from, to)| alike(from, to)).count()
-        };
-        let from = flows(&|other, _| other == source);
-        let to = flows(&|_, other| other == destination);
-        match self.0 {
-            Some(Isolation::SrcHost | Isolation::DualSrcHost) => from,
-            Some(Isolation::DstHost | Isolation::DualDstHost) => to,
-            Some(Isolation::Hosts) => flows(&|a, b| (a, b) == (source, destination)),
-            Some(Isolation::TripleIsolate) => from.max(to),
-            _ => 1,
-        }
-    }
+fn line() -> Shaper {
+    Shaper::new(dumbbell::megabits_per_second(MEGABITS))
+}
 
-    /// Identifies the queue of a flow.
-    fn queue(self, flow: usize) -> (usize, u8, u8) {
-        let (source, destination) = ENDS[flow];
-        match self.0 {
-            Some(Isolation::SrcHost) => (0, source, 0),
-            Some(Isolation::DstHost) => (0, 0, destination),
-            Some(Isolation::Hosts) => (0, source, destination),
-            _ => (flow, 0, 0),
-        }
-    }
+fn reno(mode: Mode, drops: Drops, seed: u64) -> Run {
+    let streams = Streams::new(seed);
+    let by_discipline = |of: Discipline| of.behind(line(), Overhead::RAW, BUFFER, Data::LEN);
+    let tested = match mode {
+        None => by_discipline(Discipline::Drr),
+        Some(mode) => isolated(mode, drops, line(), Overhead::RAW, BUFFER, Data::LEN)
+            .expect("the parameters of CoDel are within their ranges"),
+    };
+    let mut keys = streams.stream("flow-hash");
+    let links = [tested, by_discipline(Discipline::Fifo)]
+        .map(|queue| dumbbell::link(queue, BUFFER, &mut keys, DELAY));
+    let transfers = BulkPairs::run(links, &streams, ENDS, SOCKET, WINDOW);
+    Run { bytes: transfers.bytes(), balanced: transfers.is_balanced() }
+}
 
-    /// Returns, for each flow, the sum over all flows in its queue.
-    fn of_queues(self, shares: PerFlow) -> PerFlow {
-        core::array::from_fn(|flow| {
-            let together = (0..FLOWS).filter(|&other| self.queue(other) == self.queue(flow));
-            together.map(|other| shares[other]).sum()
-        })
-    }
-
-    fn shares_queues(self) -> bool {
-        (0..FLOWS).any(|flow| (0..flow).any(|other| self.queue(other) == self.queue(flow)))
-    }
-
-    /// Returns the number of seeds of this mode if others have `seeds`.
-    fn seeds(self, seeds: u32) -> u32 {
-        if self.shares_queues() { seeds * SEEDS_OF_SHARED_QUEUES } else { seeds }
-    }
-
-    /// Returns the drop policies used in this mode.
-    fn drops(self) -> &'static [Drops] {
-        const ALL: [Drops; 3] =
-            [Drops::Longest, Drops::CoDel(CoDelParams::INTERNET), Drops::CoDel(LAX)];
-        match self.0 {
-            None => &ALL[..1],
-            Some(Isolation::DualSrcHost | Isolation::DualDstHost | Isolation::TripleIsolate) => {
-                &ALL
+fn cubic(mode: Mode, seed: u64) -> Run {
+    let ethernet = dumbbell::ethernet();
+    let mut site = Dumbbell::new(seed, Naming::Key, WINDOW, |_, keys| {
+        let queue = match mode {
+            None => fq_codel(line(), ethernet, LIMITS, Data::LEN).expect("lengths are in range"),
+            Some(mode) => {
+                isolated_smart(mode, AqmKind::Cobalt, false, line(), ethernet, LIMITS, Data::LEN)
             }
-            Some(_) => &ALL[..2],
-        }
-    }
-
-    /// Returns the shares by the rule.
-    fn expected(self) -> PerFlow {
-        shares(ENDS.map(|ends| 1.0 / self.load(ends) as f64))
-    }
-
-    /// Returns the mean shares of Linux.
-    fn linux(self) -> PerFlow {
-        let rows = LINUX.lines().filter_map(|line| {
-            let mut cells = line.split('\t');
-            let row = cells.next() == Some(self.of_linux());
-            let numbers = cells.skip(1).map(|cell| cell.parse().expect("a rate in Mbit/s"));
-            row.then(|| shares(flows(numbers)))
-        });
-        means(&rows.collect::<Vec<_>>())
-    }
+        };
+        dumbbell::link(queue, LIMITS, keys, DELAY)
+    });
+    let flows = ENDS.map(|(from, to)| {
+        site.connect_within(FIRST_SECOND, Way::Up, [1 + from, 1 + to], dumbbell::cubic())
+    });
+    site.run_until(WINDOW.1);
+    Run { bytes: flows.map(|id| site.goodput(id).bytes()), balanced: site.is_balanced() }
 }
 
-fn flows(values: impl Iterator<Item = f64>) -> PerFlow {
-    let values: Vec<f64> = values.collect();
-    values.try_into().expect("a value for each flow")
+/// Returns the name of a mode in the golden file.
+fn name_in_linux(mode: Mode) -> &'static str {
+    mode.map_or("fq_codel", Isolation::name)
 }
 
-fn shares(parts: PerFlow) -> PerFlow {
-    let whole: f64 = parts.iter().sum();
-    parts.map(|part| part / whole)
-}
-
-fn means(runs: &[PerFlow]) -> PerFlow {
-    core::array::from_fn(|flow| {
-        let values: Vec<f64> = runs.iter().map(|run| run[flow]).collect();
-        mean(&values).expect("there are runs")
-    })
-}
-
-/// Returns the maximum relative error of a flow.
-fn worst(shares: PerFlow, expected: PerFlow) -> f64 {
-    let off =
-        shares.into_iter().zip(expected).map(|(share, expected)| (share / expected - 1.0).abs());
-    off.fold(0.0, f64::max)
-}
-
-/// All runs of one mode.
-struct Measured {
-    mode: Mode,
-    drops: Drops,
-    outcomes: Vec<Outcome>,
+/// Returns the mean shares of Linux.
+fn linux(mode: Mode) -> PerFlow {
+    let rows = LINUX.lines().filter_map(|line| line.strip_prefix(name_in_linux(mode)));
+    let shares = |row: &str| {
+        let cells = row.split('\t').skip(2);
+        let rates: Vec<f64> = cells.map(|cell| cell.parse().expect("a rate in Mbit/s")).collect();
+        parts_of_the_whole(rates.try_into().expect("a rate for each flow"))
+    };
+    means(&rows.map(shares).collect::<Vec<_>>())
 }
 
 impl Measured {
-    fn runs(&self) -> Vec<PerFlow> {
-        let shares = |outcome: &Outcome| shares(outcome.bytes.map(|bytes| bytes as f64));
-        self.outcomes.iter().map(shares).collect()
+    fn name(&self) -> &'static str {
+        match self.cell {
+            (Some(isolation), _) => isolation.name(),
+            (None, Some(_)) => "none (DRR)",
+            (None, None) => "FQ-CoDel",
+        }
+    }
+
+    fn each(&self) -> Vec<PerFlow> {
+        let shares = |run: &Run| parts_of_the_whole(run.bytes.map(|bytes| bytes as f64));
+        self.runs.iter().map(shares).collect()
     }
 
     fn shares(&self) -> PerFlow {
-        means(&self.runs())
+        means(&self.each())
     }
 
-    fn worst(&self) -> f64 {
-        worst(self.shares(), self.mode.expected())
+    /// Returns the maximum relative error of a flow's mean share.
+    fn off(&self) -> f64 {
+        farthest(self.shares(), rule(self.0).expected())
     }
 
-    /// Returns the maximum relative error in any run: of a flow, and of the flows of a queue
-    /// together.
-    fn worst_run(&self) -> (f64, f64) {
-        let expected = self.mode.expected();
-        let queues = |shares| self.mode.of_queues(shares);
-        self.runs().into_iter().fold((0.0, 0.0), |(flow, queue), run| {
-            (worst(run, expected).max(flow), worst(queues(run), queues(expected)).max(queue))
-        })
-    }
-
-    /// Returns Jain's index of the least fair run.
-    fn jain(&self) -> f64 {
-        let each = self.outcomes.iter().filter_map(|outcome| jain(&outcome.bytes));
-        each.fold(f64::INFINITY, f64::min)
+    /// See [`FairShares::off_in_a_run`].
+    fn off_in_a_run(&self) -> [f64; 2] {
+        rule(self.0).off_in_a_run(&self.each())
     }
 
     /// Returns the goodput of all flows together in Mbit/s, as the mean of all runs.
     fn goodput(&self) -> f64 {
-        let bits = |outcome: &Outcome| outcome.bytes.iter().sum::<u64>() as f64 * 8.0;
-        let all: Vec<f64> = self.outcomes.iter().map(bits).collect();
-        mean(&all).expect("there are runs") / MEASURED.0 as f64 * 1_000.0
+        self.mean(|run| run.bytes.iter().sum::<u64>() as f64 * 8.0 / 1e6) / MEASURED as f64
     }
 }
 
-fn run(seeds: u32, progress: &Progress) -> Report {
-    let variants =
-        Mode::all().flat_map(|mode| mode.drops().iter().map(move |&drops| (mode, drops)));
-    let variants: Vec<_> = variants.collect();
-    let runs: u64 = variants.iter().map(|(mode, _)| u64::from(mode.seeds(seeds))).sum();
-    progress.expect(runs + columns::runs(seeds));
-    // Runs are independent of each other.
-    let measured: Vec<Measured> = thread::scope(|scope| {
-        let runs: Vec<_> = variants
-            .into_iter()
-            .map(|(mode, drops)| scope.spawn(move || measure(mode, drops, seeds, progress)))
-            .collect();
-        runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
-    });
-    let columns = columns::measure(seeds, progress);
-    let text = format!("{}\n{}\n{}", heading(seeds), table(&measured), columns::table(&columns));
-    let checks = [checks(&measured), columns::checks(&columns)].concat();
-    let charts = picture(&measured);
-    Report::new(text).picture("cake-fig3", charts).checks(checks)
-}
-
-fn measure(mode: Mode, drops: Drops, seeds: u32, progress: &Progress) -> Measured {
-    let one = |seed| {
-        let setup = Setup { isolation: mode.0, drops, measured: MEASURED, seed };
-        let outcome = scenario::run(&setup);
-        progress.done();
-        outcome.expect("the parameters of CoDel are within their ranges")
-    };
-    Measured { mode, drops, outcomes: (1..=u64::from(mode.seeds(seeds))).map(one).collect() }
-}
-
 fn heading(seeds: u32) -> String {
+    let many = seeds * SEEDS_OF_SHARED_QUEUES;
     format!(
         "\
 CAKE Fig. 3: shares of six TCP flows from hosts a and b to hosts A, B, C and D
 10 Mbit/s of IP packets both ways, 50 ms there and back; Reno; a queue of 300,000 bytes
-labels by SipHash-1-3 of what the parser finds in the packets; {} s after a warm-up of 10 s, {seeds} seeds
-({} where flows share a queue)
+labels by SipHash-1-3 of what the parser finds in the packets; {MEASURED} s after a warm-up of 10 s, {seeds} seeds
+({many} where flows share a queue)
 drops: from the longest queue of the host that holds most; in further lines also by CoDel in each queue,
 with the target that is named and an interval of 100 or 500 ms
 off: the farthest that a flow is from the rule, % of its share: its mean over the seeds; in any one run;
 and the flows of a queue together in any one run
 Linux 6.1: CUBIC, sch_cake with the same isolation and its own AQM, 3 seeds; fq_codel for none
 ",
-        MEASURED.0 / 1_000_000_000,
-        seeds * SEEDS_OF_SHARED_QUEUES,
     )
 }
 
-fn table(measured: &[Measured]) -> String {
-    let mut table = plot::TextTable::new([
+fn table(rows: &[Measured]) -> TextTable<12> {
+    let mut table = TextTable::new([
         Column::Left("isolation"),
         Column::Left("shares"),
         Column::Right("a>A"),
@@ -272,110 +270,117 @@ fn table(measured: &[Measured]) -> String {
         Column::Right("a queue"),
         Column::Right("Mbit/s"),
     ]);
-    let mut row = |name: &str, what: &str, shares: PerFlow, off: [String; 4]| {
+    let mut line = |name: &str, what: &str, shares: PerFlow, [mean, run, queue, sum]: [&str; 4]| {
         let [aa, ab, ac, ac2, bc, bd] = shares.map(|share| fixed(share, 4));
-        let [mean, run, queue, sum] = off;
         table.row([&name, &what, &aa, &ab, &ac, &ac2, &bc, &bd, &mean, &run, &queue, &sum]);
     };
-    let blank = String::new;
-    for mode in Mode::all() {
-        let expected = mode.expected();
-        row(mode.name(), "by the rule", expected, [blank(), blank(), blank(), blank()]);
-        for of in measured.iter().filter(|measured| measured.mode == mode) {
-            let what = match of.drops {
-                Drops::Longest => "measured",
-                Drops::CoDel(LAX) => "CoDel 50 ms",
-                Drops::CoDel(_) => "CoDel 5 ms",
+    for mode in modes() {
+        let of = || rows.iter().filter(|row| row.0 == mode);
+        let expected = rule(mode).expected();
+        line(of().next().map_or("", |row| row.name()), "by the rule", expected, [""; 4]);
+        for row in of() {
+            let what = match row.1 {
+                Some(Drops::CoDel(LAX)) => "CoDel 50 ms",
+                Some(Drops::CoDel(_)) => "CoDel 5 ms",
+                _ => "measured",
             };
-            let (run, queue) = of.worst_run();
-            let [mean, run, queue] = [of.worst(), run, queue].map(|off| percent(off, 1));
-            row("", what, of.shares(), [mean, run, queue, fixed(of.goodput(), 2)]);
+            let off = percent(row.off(), 1);
+            let [run, queue] = row.off_in_a_run().map(|off| percent(off, 1));
+            line("", what, row.shares(), [&off, &run, &queue, &fixed(row.goodput(), 2)]);
         }
-        let linux = mode.linux();
-        let mean = percent(worst(linux, expected), 1);
-        row("", "Linux 6.1", linux, [mean, blank(), blank(), blank()]);
+        let linux = linux(mode);
+        line("", "Linux 6.1", linux, [&percent(farthest(linux, expected), 1), "", "", ""]);
     }
-    table.to_string()
+    table
 }
 
-fn checks(measured: &[Measured]) -> Vec<Check> {
-    let plain: Vec<&Measured> =
-        measured.iter().filter(|measured| measured.drops == Drops::Longest).collect();
-    let mut checks: Vec<Check> = plain
-        .iter()
-        .map(|of| {
-            let rule = of.mode.expected().map(|share| fixed(share, 3)).join(" ");
-            Check {
-                claim: format!("{}: every share within 10 % of {rule}", of.mode.name()),
-                measured: format!(
-                    "{}: at most {} % off",
-                    of.shares().map(|share| fixed(share, 3)).join(" "),
-                    percent(of.worst(), 1)
-                ),
-                holds: of.worst() <= TOLERANCE,
-            }
+fn columns(rows: &[Measured]) -> TextTable<10> {
+    let share = |row: &Measured, flow: usize| fixed(row.shares()[flow], 4);
+    TextTable::of(
+        rows,
+        [
+            (Column::Left("CUBIC, COBALT"), &|row| row.name().to_owned()),
+            (Column::Right("a>A"), &|row| share(row, 0)),
+            (Column::Right("a>B"), &|row| share(row, 1)),
+            (Column::Right("a>C"), &|row| share(row, 2)),
+            (Column::Right("a>C"), &|row| share(row, 3)),
+            (Column::Right("b>C"), &|row| share(row, 4)),
+            (Column::Right("b>D"), &|row| share(row, 5)),
+            (Column::Right("off %"), &|row| percent(row.off(), 1)),
+            (Column::Right("a run"), &|row| percent(row.off_in_a_run()[0], 1)),
+            (Column::Right("Mbit/s"), &|row| fixed(row.goodput(), 2)),
+        ],
+    )
+}
+
+fn checks(reno: &[Measured], cubic: &[Measured]) -> Vec<Check> {
+    let plain = || reno.iter().filter(|row| row.1 == Some(Drops::Longest));
+    let joined = |shares: PerFlow| shares.map(|share| fixed(share, 3)).join(" ");
+    let mut checks: Vec<Check> = plain()
+        .map(|row| {
+            let rule = joined(rule(row.0).expected());
+            let claim = format!("{}: every share within 10 % of {rule}", row.name());
+            within(claim, &(joined(row.shares()) + ": "), row.off(), "")
         })
         .collect();
-    for of in plain.iter().filter(|of| matches!(of.mode.0, None | Some(Isolation::Flows))) {
-        checks.push(Check {
-            claim: format!("{}: Jain's index is at least 0.99 in every run", of.mode.name()),
-            measured: format!("at least {}", fixed(of.jain(), 4)),
-            holds: of.jain() >= 0.99,
-        });
-    }
-    let queue = |of: &Measured| of.worst_run().1;
-    let farthest = plain.iter().max_by(|a, b| queue(a).total_cmp(&queue(b)));
-    let farthest = farthest.expect("there are modes");
-    checks.push(Check {
-        claim: "every queue's share, that of its flows together, is within 10 % in every run"
-            .to_owned(),
-        measured: format!(
-            "at most {} % off, {}",
-            percent(queue(farthest), 1),
-            farthest.mode.name()
-        ),
-        holds: queue(farthest) <= TOLERANCE,
-    });
-    let lax = measured.iter().filter(|measured| measured.drops == Drops::CoDel(LAX));
-    let off = lax.map(|of| of.worst_run().0).fold(0.0, f64::max);
-    checks.push(Check {
-        claim: "with CoDel whose target is the round trip, every share of dual-srchost, dual-dsthost and \
-                triple-isolate is within 10 % in every run"
-            .to_owned(),
-        measured: format!("at most {} % off", percent(off, 1)),
-        holds: off <= TOLERANCE,
-    });
-    let outcomes = measured.iter().flat_map(|measured| &measured.outcomes);
-    checks.push(Check::accounted_for("runs", outcomes.map(|outcome| outcome.recount.is_ok())));
+    let without_hosts = |row: &&Measured| matches!(row.0, None | Some(Flows));
+    checks.extend(plain().filter(without_hosts).map(|row| fair(row, "")));
+    let queue = |row: &Measured| row.off_in_a_run()[1];
+    let worst = plain().max_by(|a, b| queue(a).total_cmp(&queue(b))).expect("there are modes");
+    let claim = "every queue's share, that of its flows together, is within 10 % in every run";
+    checks.push(within(claim.to_owned(), "", queue(worst), &format!(", {}", worst.name())));
+    let lax = reno.iter().filter(|row| row.1 == Some(Drops::CoDel(LAX)));
+    let off = lax.map(|row| row.off_in_a_run()[0]).fold(0.0, f64::max);
+    let claim = "with CoDel whose target is the round trip, every share of dual-srchost, \
+                 dual-dsthost and triple-isolate is within 10 % in every run";
+    checks.push(within(claim.to_owned(), "", off, ""));
+    let runs = reno.iter().flat_map(|row| &row.runs);
+    checks.push(Check::accounted_for("runs", runs.map(|run| run.balanced)));
+    checks.extend(cubic.iter().map(|row| {
+        let what = "with its own AQM: every share within 10 %";
+        within(format!("CUBIC behind {} {what}", row.name()), "", row.off(), "")
+    }));
+    checks.extend(cubic.iter().filter(without_hosts).map(|row| fair(row, "CUBIC behind ")));
+    let runs = cubic.iter().flat_map(|row| &row.runs);
+    checks.push(Check::accounted_for("runs of CUBIC", runs.map(|run| run.balanced)));
     checks
 }
 
-fn picture(measured: &[Measured]) -> Vec<Chart> {
+/// Checks that a relative error is within the tolerance.
+fn within(claim: String, before: &str, off: f64, after: &str) -> Check {
+    let measured = format!("{before}at most {} % off{after}", percent(off, 1));
+    Check::new(claim, measured, off <= TOLERANCE)
+}
+
+/// Checks that flows have equal shares in each run.
+fn fair(row: &Measured, prefix: &str) -> Check {
+    let least = row.runs.iter().filter_map(|run| jain(&run.bytes)).fold(f64::INFINITY, f64::min);
+    Check::new(
+        format!("{prefix}{}: Jain's index is at least 0.99 in every run", row.name()),
+        format!("at least {}", fixed(least, 4)),
+        least >= 0.99,
+    )
+}
+
+fn picture(rows: &[Measured]) -> Vec<Chart> {
     let points = |shares: PerFlow| (1..).map(f64::from).zip(shares);
-    let panel = |title: &str, names: &[&str]| {
+    let panel = |title: &str, modes: &[Mode]| {
         let chart = Chart::new(title).y("share").height(270);
-        let of: Vec<&Measured> = names
-            .iter()
-            .filter_map(|name| {
-                let is = |of: &&Measured| of.drops == Drops::Longest && of.mode.name() == *name;
-                measured.iter().find(is)
-            })
-            .collect();
-        let Some(first) = of.first() else { return chart };
-        let chart = chart.series("by the rule", Mark::Line, points(first.mode.expected()));
-        let chart = of.iter().fold(chart, |chart, of| {
-            let chart = chart.series(of.mode.name(), Mark::Dots, points(of.shares()));
-            let name = format!("Linux {}", of.mode.of_linux());
-            chart.series(&name, Mark::Dots, points(of.mode.linux()))
+        let chart = chart.series("by the rule", Mark::Line, points(rule(modes[0]).expected()));
+        let is_shown = |row: &&Measured| row.1 == Some(Drops::Longest) && modes.contains(&row.0);
+        let chart = rows.iter().filter(is_shown).fold(chart, |chart, row| {
+            let chart = chart.series(row.name(), Mark::Dots, points(row.shares()));
+            let name = format!("Linux {}", name_in_linux(row.0));
+            chart.series(&name, Mark::Dots, points(linux(row.0)))
         });
         chart.x("flow: 1 a>A, 2 a>B, 3 and 4 a>C, 5 b>C, 6 b>D")
     };
     Vec::from([
-        panel("Flows share the line", &["none (DRR)", "flows"]),
-        panel("Sources share the line", &["srchost", "dual-srchost"]),
-        panel("Destinations share the line", &["dsthost", "dual-dsthost"]),
-        panel("Pairs of hosts share the line", &["hosts"]),
-        panel("Triple isolation", &["triple-isolate"]),
+        panel("Flows share the line", &[None, Some(Flows)]),
+        panel("Sources share the line", &[Some(SrcHost), Some(DualSrcHost)]),
+        panel("Destinations share the line", &[Some(DstHost), Some(DualDstHost)]),
+        panel("Pairs of hosts share the line", &[Some(Hosts)]),
+        panel("Triple isolation", &[Some(TripleIsolate)]),
     ])
 }
 
@@ -383,30 +388,14 @@ fn picture(measured: &[Measured]) -> Vec<Chart> {
 mod tests {
     use super::*;
 
-    /// Calculated manually from the flows of the figure.
-    #[test]
-    fn the_rule_gives_the_shares_of_the_figure() {
-        for (isolation, expected) in [
-            (None, [1.0 / 6.0; 6]),
-            (Some(Isolation::DualDstHost), [0.25, 0.25, 1.0 / 12.0, 1.0 / 12.0, 1.0 / 12.0, 0.25]),
-            (Some(Isolation::DualSrcHost), [0.125, 0.125, 0.125, 0.125, 0.25, 0.25]),
-            (Some(Isolation::Hosts), [0.2, 0.2, 0.1, 0.1, 0.2, 0.2]),
-            // Quanta ¼ ¼ ¼ ¼ ⅓ ½ of a sum of 11/6
-            (Some(Isolation::TripleIsolate), [0.1364, 0.1364, 0.1364, 0.1364, 0.1818, 0.2727]),
-        ] {
-            let off = worst(Mode(isolation).expected(), expected);
-            assert!(off < 0.000_5, "{isolation:?}: {off}");
-        }
-    }
-
     #[test]
     fn the_golden_file_has_every_mode() {
         let rows = LINUX.lines().filter(|line| !line.starts_with(['#', 'm'])).count();
         assert_eq!(rows, 8 * 3);
-        for mode in Mode::all() {
-            assert!((mode.linux().iter().sum::<f64>() - 1.0).abs() < 1e-9, "{}", mode.name());
+        for mode in modes() {
+            assert!((linux(mode).iter().sum::<f64>() - 1.0).abs() < 1e-9, "{mode:?}");
         }
-        let triple = Mode(Some(Isolation::TripleIsolate)).linux();
+        let triple = linux(Some(Isolation::TripleIsolate));
         assert!((triple[5] - 0.2609).abs() < 0.000_1, "{triple:?}");
     }
 }

@@ -1,28 +1,44 @@
 //! CAKE Fig. 4: shares of four flows with different code points, with and without tins.
 //!
-//! The scenario is [`crate::experiments::cake_fig4::scenario`].
+//! ```text
+//! uploads BE, BK, CS5, EF   ─▶ tins ─▶ 10 Mbit/s, 25 ms ─▶ server
+//! client                    ◀─ tins ◀─ 10 Mbit/s, 25 ms ◀─ downloads BE, BK, CS5, EF
+//! ```
+//!
+//! Acknowledgements have the code point of their data. Connections begin within the first second,
+//! at random.
 
-pub mod scenario;
-
-use std::thread;
+use serde::{Deserialize, Serialize};
 
 use freeboard::sched_core::Nanos;
 use freeboard::{Rtt, TinMode};
 
-use super::{Check, Experiment, Report};
-use crate::measure::estimate::mean;
+use super::dumbbell::{
+    self, DELAY, Dumbbell, ETHERNET, LIMITS, LONGEST_FRAME, MARKS, MEGABITS, ROUND_TRIP,
+};
+use super::{Check, Experiment, Report, Row, Study};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed};
-use crate::progress::Progress;
-use scenario::{FLOWS, MARKS, MEGABITS, Outcome, ROUND_TRIP, Setup, WARM_UP};
+use crate::tcp::network::{ConnectionId, Naming, Way};
 
 /// The experiment `sim reproduce cake-fig4`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "cake-fig4",
+    quick: 2,
     about: "CAKE Fig. 4: shares of TCP flows with different code points, with and without tins",
-    runs: super::Runs::Whole(run),
+    runs: &Fig4,
 };
 
+/// Number of flows in each direction. Their code points are [`MARKS`], of three of the four tins of
+/// `diffserv4`.
+const FLOWS: usize = MARKS.len();
+const WARM_UP: Nanos = Nanos::from_secs(10);
 const MEASURED: Nanos = Nanos::from_secs(60);
+/// Interval at which the queues are examined: less than the transmission time of a packet.
+const LOOK: Nanos = Nanos::from_millis(1);
+/// Number of the tin that gets the bandwidth the others leave.
+const BEST_EFFORT_TIN: u8 = 0;
+/// Flows of the tin with priority.
+const VOICE: [usize; 2] = [2, 3];
 /// Maximum difference of a mean share from the rule, in percentage points.
 const POINTS: f64 = 3.0;
 /// Maximum bytes of the priority tin beyond its rate in any span, in longest packets
@@ -31,8 +47,9 @@ const BEYOND: f64 = 4.0;
 /// Shares by the rule: best effort gets the rest beside a sixteenth and a quarter; two flows share
 /// the quarter.
 const RULE: [f64; FLOWS] = [68.75, 6.25, 12.5, 12.5];
-/// The last has a target of 50 ms, the round-trip time: a halved window still fills the link.
-const MODES: [(TinMode, Rtt, [f64; FLOWS]); 3] = [
+/// Tin mode, RTT setting of COBALT, and shares by the rule. The last has a target of 50 ms, the
+/// round-trip time: a halved window still fills the link.
+const CELLS: [Cell; 3] = [
     (TinMode::BestEffort, Rtt::INTERNET, [25.0; FLOWS]),
     (TinMode::Diffserv4, Rtt::INTERNET, RULE),
     (TinMode::Diffserv4, Rtt::SATELLITE, RULE),
@@ -42,77 +59,136 @@ const NOT_FULL: &str =
     "one CUBIC sender alone leaves its queue empty after each drop, and the other tins borrow";
 const WAYS: [&str; 2] = ["up", "down"];
 
-/// All runs with one tin plan.
-struct Measured {
-    mode: TinMode,
-    rtt: Rtt,
-    expected: [f64; FLOWS],
-    outcomes: Vec<Outcome>,
+type Cell = (TinMode, Rtt, [f64; FLOWS]);
+
+struct Fig4;
+
+/// One run.
+#[derive(Serialize, Deserialize)]
+struct Run {
+    /// Bytes of each upload and of each download that arrived in order.
+    bytes: [Vec<u64>; 2],
+    /// Maximum bytes, in longest packets, sent by EF and CS5 together beyond a quarter of the link
+    /// in any span in which best effort was backlogged, up and down.
+    beyond: [f64; 2],
+    /// Fraction of time in which the best-effort tin was backlogged, including its
+    /// acknowledgements.
+    backlogged: [f64; 2],
+    balanced: bool,
 }
 
-impl Measured {
-    fn name(&self) -> String {
-        let name = self.mode.word();
-        if self.rtt == Rtt::INTERNET {
-            return name.to_owned();
+/// Maximum bytes sent beyond a rate, in any span since the last [`Beyond::pause`].
+struct Beyond {
+    /// Bytes per nanosecond.
+    rate: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Beyond {
+    fn look(&mut self, now: Nanos, bytes: u64) {
+        let ahead = bytes as f64 - self.rate * now.0 as f64;
+        self.least = self.least.min(ahead);
+        self.most = self.most.max(ahead - self.least);
+    }
+
+    fn pause(&mut self) {
+        self.least = f64::INFINITY;
+    }
+}
+
+impl Study for Fig4 {
+    type Cell = Cell;
+    type Run = Run;
+
+    fn cells(&self) -> Vec<Cell> {
+        CELLS.to_vec()
+    }
+
+    fn run(&self, &(mode, rtt, _): &Cell, seed: u64) -> Run {
+        let end = WARM_UP.plus(MEASURED);
+        let rate = dumbbell::megabits_per_second(MEGABITS);
+        let mut site = Dumbbell::new(seed, Naming::Key, (WARM_UP, end), |_, keys| {
+            let builder = dumbbell::smart_queue(rate, LIMITS).tins(mode).rtt(rtt);
+            let queue = builder.descriptors().expect("settings in range");
+            dumbbell::link(Box::new(queue), LIMITS, keys, DELAY).with_header(ETHERNET)
+        });
+        let connections = site.connect_both([4; 2], dumbbell::cubic);
+        site.mark(&connections);
+        let quarter = f64::from(MEGABITS) / 8e3 / 4.0;
+        let mut voice = [(); 2].map(|()| Beyond { rate: quarter, least: f64::INFINITY, most: 0.0 });
+        let (mut now, mut looks, mut backlogged) = (WARM_UP, 0_u32, [0_u32; 2]);
+        while now < end {
+            site.run_until(now);
+            looks += 1;
+            for (at, way) in Way::BOTH.into_iter().enumerate() {
+                let queued = site.link(way).queue().tin_backlog(BEST_EFFORT_TIN);
+                if queued.is_none_or(|queued| queued.packets == 0) {
+                    voice[at].pause();
+                    continue;
+                }
+                backlogged[at] += 1;
+                voice[at].look(now, voice_bytes(&site, &connections, way));
+            }
+            now = now.plus(LOOK);
         }
-        format!("{name}, rtt {} s", self.rtt.span().0 / 1_000_000_000)
+        site.run_until(end);
+        Run {
+            bytes: connections.map(|ids| site.bytes(&ids)),
+            beyond: voice.map(|voice| voice.most / f64::from(LONGEST_FRAME)),
+            backlogged: backlogged.map(|times| f64::from(times) / f64::from(looks)),
+            balanced: site.is_balanced(),
+        }
     }
 
-    fn mean(&self, value: impl Fn(&Outcome) -> f64) -> f64 {
-        mean(&self.outcomes.iter().map(value).collect::<Vec<_>>()).expect("there are runs")
+    fn report(&self, rows: &[Row<Cell, Run>], seeds: u32) -> Report {
+        Report::new(heading(seeds) + "\n")
+            .table("shares", &table(rows))
+            .picture("cake-fig4", picture(rows))
+            .checks(checks(rows))
     }
+}
 
-    /// Returns the mean shares in a direction, in percent.
+/// Returns the bytes of EF and CS5 sent in a direction, data and acknowledgements.
+fn voice_bytes(site: &Dumbbell, connections: &[Vec<ConnectionId>; 2], way: Way) -> u64 {
+    let ids = connections.iter().flat_map(|ids| VOICE.map(|flow| ids[flow]));
+    ids.map(|id| site.left(id, way)).sum()
+}
+
+impl Run {
+    /// Returns the shares in a direction, in percent.
     fn shares(&self, way: usize) -> [f64; FLOWS] {
-        core::array::from_fn(|flow| self.mean(|outcome| shares(outcome, way)[flow]))
+        let all = self.bytes[way].iter().sum::<u64>() as f64;
+        core::array::from_fn(|flow| self.bytes[way][flow] as f64 / all * 100.0)
     }
 
     /// Returns the goodput of all flows of a direction, in Mbit/s.
     fn goodput(&self, way: usize) -> f64 {
-        let bits = |outcome: &Outcome| outcome.bytes[way].iter().sum::<u64>() as f64 * 8.0;
-        self.mean(|outcome| bits(outcome) / (MEASURED.0 as f64 / 1e3))
-    }
-
-    /// Returns the maximum difference of a mean share from the rule.
-    fn off(&self) -> f64 {
-        let shares = [0, 1].map(|way| self.shares(way)).into_iter().flatten();
-        let off = shares.zip(self.expected.into_iter().cycle()).map(|(a, b)| (a - b).abs());
-        off.fold(0.0, f64::max)
-    }
-
-    /// Returns the maximum of all runs.
-    fn beyond(&self, way: usize) -> f64 {
-        self.outcomes.iter().map(|outcome| outcome.beyond[way]).fold(0.0, f64::max)
+        self.bytes[way].iter().sum::<u64>() as f64 * 8.0 / (MEASURED.0 as f64 / 1e3)
     }
 }
 
-fn shares(outcome: &Outcome, way: usize) -> [f64; FLOWS] {
-    let all = outcome.bytes[way].iter().sum::<u64>() as f64;
-    outcome.bytes[way].map(|bytes| bytes as f64 / all * 100.0)
+fn name(&(mode, rtt, _): &Cell) -> String {
+    if rtt == Rtt::INTERNET {
+        return mode.word().to_owned();
+    }
+    format!("{}, rtt {} s", mode.word(), rtt.span().0 / 1_000_000_000)
 }
 
-fn run(seeds: u32, progress: &Progress) -> Report {
-    progress.expect(MODES.len() as u64 * u64::from(seeds));
-    // Runs are independent of each other.
-    let measured: Vec<Measured> = thread::scope(|scope| {
-        let begin = |(mode, rtt, expected)| {
-            scope.spawn(move || {
-                let one = |seed| {
-                    let outcome = scenario::run(&Setup { mode, rtt, measured: MEASURED, seed });
-                    progress.done();
-                    outcome
-                };
-                let outcomes = (1..=u64::from(seeds)).map(one).collect();
-                Measured { mode, rtt, expected, outcomes }
-            })
-        };
-        let runs: Vec<_> = MODES.into_iter().map(begin).collect();
-        runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
-    });
-    let text = format!("{}\n{}", heading(seeds), table(&measured));
-    let charts = picture(&measured);
-    Report::new(text).picture("cake-fig4", charts).checks(checks(&measured))
+/// Returns the mean shares in a direction, in percent.
+fn shares(row: &Row<Cell, Run>, way: usize) -> [f64; FLOWS] {
+    core::array::from_fn(|flow| row.mean(|run| run.shares(way)[flow]))
+}
+
+/// Returns the maximum difference of a mean share from the rule.
+fn off(row: &Row<Cell, Run>) -> f64 {
+    let shares = [0, 1].map(|way| shares(row, way)).into_iter().flatten();
+    let off = shares.zip(row.2.into_iter().cycle()).map(|(a, b)| (a - b).abs());
+    off.fold(0.0, f64::max)
+}
+
+fn beyond(row: &Row<Cell, Run>, way: usize) -> f64 {
+    row.most(|run| run.beyond[way])
 }
 
 fn heading(seeds: u32) -> String {
@@ -133,7 +209,7 @@ the tin of best effort with its acknowledgements
     )
 }
 
-fn table(measured: &[Measured]) -> String {
+fn table(rows: &[Row<Cell, Run>]) -> TextTable<9> {
     let [be, bk, cs5, ef] = MARKS.map(|(name, _)| Column::Right(name));
     let mut table = TextTable::new([
         Column::Left("tins"),
@@ -146,67 +222,63 @@ fn table(measured: &[Measured]) -> String {
         Column::Right("beyond"),
         Column::Right("backlogged"),
     ]);
-    for of in measured {
-        let [be, bk, cs5, ef] = of.expected.map(|share| fixed(share, 2));
-        table.row([&of.name(), &"by the rule", &be, &bk, &cs5, &ef, &"", &"", &""]);
+    for row in rows {
+        let [be, bk, cs5, ef] = row.2.map(|share| fixed(share, 2));
+        table.row([&name(row), &"by the rule", &be, &bk, &cs5, &ef, &"", &"", &""]);
         for (way, name) in WAYS.into_iter().enumerate() {
-            let [be, bk, cs5, ef] = of.shares(way).map(|share| fixed(share, 2));
-            let goodput = fixed(of.goodput(way), 3);
-            let has_tins = of.mode != TinMode::BestEffort;
-            let beyond = if has_tins { fixed(of.beyond(way), 2) } else { String::new() };
-            let backlogged = fixed(of.mean(|outcome| outcome.backlogged[way] * 100.0), 1);
+            let [be, bk, cs5, ef] = shares(row, way).map(|share| fixed(share, 2));
+            let goodput = fixed(row.mean(|run| run.goodput(way)), 3);
+            let has_tins = row.0 != TinMode::BestEffort;
+            let beyond = if has_tins { fixed(beyond(row, way), 2) } else { String::new() };
+            let backlogged = fixed(row.mean(|run| run.backlogged[way] * 100.0), 1);
             table.row([&"", &name, &be, &bk, &cs5, &ef, &goodput, &beyond, &backlogged]);
         }
     }
-    table.to_string()
+    table
 }
 
-fn checks(measured: &[Measured]) -> Vec<Check> {
-    let mut checks: Vec<Check> = measured
-        .iter()
-        .map(|of| {
-            let claim = format!(
-                "{}: BE, BK, CS5 and EF with {} % each way, to {} points",
-                of.name(),
-                of.expected.map(|share| fixed(share, 2)).join(", "),
-                fixed(POINTS, 0)
-            );
-            let measured = format!("at most {} points off", fixed(of.off(), 2));
-            let holds = of.off() <= POINTS;
-            if of.mode == TinMode::Diffserv4 && of.rtt == Rtt::INTERNET {
-                return Check::differs(&claim, NOT_FULL, measured, holds);
-            }
-            Check { claim, measured, holds }
-        })
-        .collect();
-    let tins = measured.iter().filter(|of| of.mode != TinMode::BestEffort);
-    let beyond = tins.flat_map(|of| [0, 1].map(|way| of.beyond(way))).fold(0.0, f64::max);
-    checks.push(Check {
-        claim: format!(
+fn checks(rows: &[Row<Cell, Run>]) -> Vec<Check> {
+    let mut checks: Vec<Check> = rows.iter().map(by_the_rule).collect();
+    let tins = rows.iter().filter(|row| row.0 != TinMode::BestEffort);
+    let beyond = tins.flat_map(|row| [0, 1].map(|way| beyond(row, way))).fold(0.0, f64::max);
+    checks.push(Check::new(format!(
             "while best effort is backlogged, EF and CS5 together are sent no more than a quarter of the line and {} of \
              the longest packets, in any span",
             fixed(BEYOND, 0)
-        ),
-        measured: format!("at most {} packets beyond a quarter", fixed(beyond, 2)),
-        holds: beyond <= BEYOND,
-    });
-    let outcomes = measured.iter().flat_map(|measured| &measured.outcomes);
-    checks.push(Check::accounted_for("runs", outcomes.map(|outcome| outcome.recount.is_ok())));
+        ), format!("at most {} packets beyond a quarter", fixed(beyond, 2)), beyond <= BEYOND));
+    let runs = rows.iter().flat_map(|row| &row.runs);
+    checks.push(Check::accounted_for("runs", runs.map(|run| run.balanced)));
     checks
 }
 
-fn picture(measured: &[Measured]) -> Vec<Chart> {
-    let panel = |of: &Measured| {
-        let title = format!("Shares with SmartQueue, {}", of.name());
-        let rule = (1..).map(f64::from).zip(of.expected);
+fn by_the_rule(row: &Row<Cell, Run>) -> Check {
+    let off = off(row);
+    let claim = format!(
+        "{}: BE, BK, CS5 and EF with {} % each way, to {} points",
+        name(row),
+        row.2.map(|share| fixed(share, 2)).join(", "),
+        fixed(POINTS, 0)
+    );
+    let measured = format!("at most {} points off", fixed(off, 2));
+    match (row.0, row.1) {
+        (TinMode::Diffserv4, Rtt::INTERNET) => {
+            Check::differs(&claim, NOT_FULL, measured, off <= POINTS)
+        }
+        _ => Check::new(claim, measured, off <= POINTS),
+    }
+}
+
+fn picture(rows: &[Row<Cell, Run>]) -> Vec<Chart> {
+    let numbers = || (1..).map(f64::from);
+    let panel = |row: &Row<Cell, Run>| {
+        let title = format!("Shares with SmartQueue, {}", name(row));
         let chart = Chart::new(&title).y("% of the goodput").height(250);
-        let chart = chart.series("by the rule", Mark::Line, rule);
+        let chart = chart.series("by the rule", Mark::Line, numbers().zip(row.2));
         let chart = WAYS.into_iter().enumerate().fold(chart, |chart, (way, name)| {
-            let runs = of.outcomes.iter();
-            let points = runs.flat_map(|run| (1..).map(f64::from).zip(shares(run, way)));
+            let points = row.runs.iter().flat_map(|run| numbers().zip(run.shares(way)));
             chart.series(name, Mark::Dots, points)
         });
         chart.x("flow: 1 BE, 2 BK, 3 CS5, 4 EF; a dot a run")
     };
-    measured.iter().map(panel).collect()
+    rows.iter().map(panel).collect()
 }

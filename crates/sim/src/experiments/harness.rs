@@ -9,7 +9,7 @@
 
 use core::fmt;
 use core::num::NonZeroU32;
-use core::ops::Deref;
+use core::ops::{Deref, Range};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -20,6 +20,8 @@ use serde::de::DeserializeOwned;
 
 use super::Report;
 use super::run_file::{RunFile, RunFileError};
+use crate::measure::delay::Delays;
+use crate::measure::estimate::{Estimate, mean};
 use crate::progress::Progress;
 
 /// An experiment: cells that differ in their parameters, runs of a cell with a seed each, and a
@@ -87,6 +89,27 @@ pub struct Row<C, R> {
     pub runs: Vec<R>,
 }
 
+impl<C, R> Row<C, R> {
+    /// Returns the mean of a quantity over the runs.
+    ///
+    /// # Panics
+    /// If there are no runs.
+    #[must_use]
+    pub fn mean_of(&self, of: impl Fn(&R) -> f64) -> f64 {
+        self.estimate_of(of).mean
+    }
+
+    /// Returns the mean of a quantity over the runs, with its confidence interval.
+    ///
+    /// # Panics
+    /// If there are no runs.
+    #[must_use]
+    pub fn estimate_of(&self, of: impl Fn(&R) -> f64) -> Estimate {
+        let values: Vec<f64> = self.runs.iter().map(of).collect();
+        Estimate::of(&values).expect("a row has runs")
+    }
+}
+
 impl<C, R> Deref for Row<C, R> {
     type Target = C;
 
@@ -101,6 +124,31 @@ impl<C, R> Deref for Row<C, R> {
 /// If there is none.
 pub fn find<'a, C: PartialEq, R>(rows: &'a [Row<C, R>], cell: &C) -> &'a Row<C, R> {
     rows.iter().find(|row| row.cell == *cell).expect("a row of the cell")
+}
+
+impl<C, R> Row<C, R> {
+    /// Returns the mean of a value over all runs.
+    ///
+    /// # Panics
+    /// If there are no runs.
+    pub fn mean(&self, value: impl Fn(&R) -> f64) -> f64 {
+        mean(&self.runs.iter().map(value).collect::<Vec<_>>()).expect("there are runs")
+    }
+
+    /// Returns the maximum of a value over all runs; zero without runs.
+    pub fn most(&self, value: impl Fn(&R) -> f64) -> f64 {
+        self.runs.iter().map(value).fold(0.0, f64::max)
+    }
+
+    /// Returns the minimum of a value over all runs; infinity without runs.
+    pub fn least(&self, value: impl Fn(&R) -> f64) -> f64 {
+        self.runs.iter().map(value).fold(f64::INFINITY, f64::min)
+    }
+
+    /// Returns the delays of all runs together.
+    pub fn delays(&self, of: impl Fn(&R) -> &Delays) -> Delays {
+        self.runs.iter().flat_map(|run| of(run).samples()).copied().collect()
+    }
 }
 
 /// A run of a sweep.
@@ -164,6 +212,9 @@ impl core::str::FromStr for Shard {
 
 /// A [`Study`] whose cells and results are hidden: its runs by number, and results as JSON.
 pub trait Sweep: Sync {
+    /// Returns the number of cells.
+    fn cell_count(&self) -> usize;
+
     /// Returns all runs with `seeds` seeds, in a fixed order.
     fn tasks(&self, seeds: u32) -> Vec<Task>;
 
@@ -218,6 +269,10 @@ impl From<RunFileError> for SweepError {
 }
 
 impl<S: Study> Sweep for S {
+    fn cell_count(&self) -> usize {
+        self.cells().len()
+    }
+
     fn tasks(&self, seeds: u32) -> Vec<Task> {
         let of = |(cell, parameters): (usize, &S::Cell)| {
             (1..=u64::from(self.seeds(parameters, seeds))).map(move |seed| Task { cell, seed })
@@ -245,6 +300,56 @@ impl<S: Study> Sweep for S {
             rows[task.cell].runs.push(run);
         }
         Ok(Study::report(self, &rows, seeds))
+    }
+}
+
+/// Sweeps with one report: texts one after another, separated by an empty line.
+pub(super) struct Joined(pub(super) &'static [&'static dyn Sweep]);
+
+impl Joined {
+    /// Returns each sweep with the number of its first cell, and the next one's.
+    fn parts(&self) -> impl Iterator<Item = (&'static dyn Sweep, Range<usize>)> {
+        let mut next = 0;
+        self.0.iter().map(move |&sweep| {
+            let first = next;
+            next += sweep.cell_count();
+            (sweep, first..next)
+        })
+    }
+}
+
+impl Sweep for Joined {
+    fn cell_count(&self) -> usize {
+        self.0.iter().map(|sweep| sweep.cell_count()).sum()
+    }
+
+    fn tasks(&self, seeds: u32) -> Vec<Task> {
+        let of = |(sweep, cells): (&dyn Sweep, Range<usize>)| {
+            let tasks = sweep.tasks(seeds).into_iter();
+            tasks.map(move |task| Task { cell: task.cell + cells.start, ..task })
+        };
+        self.parts().flat_map(of).collect()
+    }
+
+    fn run(&self, task: Task) -> String {
+        let part = self.parts().find(|(_, cells)| cells.contains(&task.cell));
+        let (sweep, cells) = part.expect("the task is of this sweep");
+        sweep.run(Task { cell: task.cell - cells.start, ..task })
+    }
+
+    fn report(&self, seeds: u32, results: &BTreeMap<Task, String>) -> Result<Report, SweepError> {
+        let mut joined: Option<Report> = None;
+        for (sweep, cells) in self.parts() {
+            let of_part = results.iter().filter(|(task, _)| cells.contains(&task.cell));
+            let of_part = of_part
+                .map(|(&task, run)| (Task { cell: task.cell - cells.start, ..task }, run.clone()));
+            let report = sweep.report(seeds, &of_part.collect())?;
+            joined = Some(match joined {
+                Some(joined) => joined.then(report),
+                None => report,
+            });
+        }
+        Ok(joined.unwrap_or_default())
     }
 }
 
@@ -335,7 +440,7 @@ mod tests {
             let row = |row: &Row<u32, f64>| format!("{} {:?}\n", row.cell, row.runs);
             let text: String = rows.iter().map(row).collect();
             let holds = rows.iter().all(|row| row.runs.len() as u32 == seeds * row.cell);
-            let check = Check { claim: String::new(), measured: String::new(), holds };
+            let check = Check::new("", String::new(), holds);
             Report::new(text).checks(vec![check])
         }
     }
@@ -359,6 +464,19 @@ mod tests {
         assert_eq!(parts.into_iter().flatten().collect::<BTreeMap<_, _>>(), whole);
         let missing = Sweep::report(&Thirds, 3, &part("2/4")).unwrap_err().to_string();
         assert_eq!(missing, "25 runs are missing (expected none), the first is cell 0 with seed 1");
+    }
+
+    #[test]
+    fn joined_sweeps_are_run_and_reported_one_after_another() {
+        let joined = Joined(&[&Thirds, &Thirds]);
+        let both = super::report(&joined, 2, &Progress::hidden());
+        let one = super::report(&Thirds, 2, &Progress::hidden());
+        assert_eq!(both.text(), format!("{0}\n{0}", one.text()));
+        assert_eq!((both.results().len(), both.holds()), (2, true));
+        let whole = results(&joined, 1, Shard::WHOLE, None, &Progress::hidden()).unwrap();
+        let all_but_last = whole.into_iter().rev().skip(1).collect();
+        let missing = Sweep::report(&joined, 1, &all_but_last).unwrap_err().to_string();
+        assert!(missing.contains("cell 2 with seed 7"), "{missing}");
     }
 
     #[test]

@@ -1,24 +1,22 @@
 //! A call or a ping beside four uploads and four downloads on 30/0.5 Mbit/s: its queueing delay,
 //! and the effect of the ACK filter on the downloads.
 //!
-//! The scenario is that of [CAKE Fig. 6](crate::experiments::cake_fig6::scenario) with half its
-//! uplink. The results are compared with those of kernel TCP through the gateway and through
-//! Linux's CAKE. The goals are CAKE's figures; missed goals are listed with their causes.
+//! The scenario is [`crate::experiments::slow_uplink`], with half the uplink of CAKE Fig. 6. The
+//! results are compared with those of kernel TCP through the gateway and through Linux's CAKE. The
+//! goals are CAKE's figures; missed goals are listed with their causes.
 
 use freeboard::AqmKind;
 
-use super::cake_fig6::measured::Measured;
-use super::cake_fig6::scenario::{MEASURED, Probe, Queueing};
-use super::{Check, Experiment, Report};
-use crate::measure::delay::Delays;
+use super::slow_uplink::{Cell, MEASURED, Probe, Queueing, Run};
+use super::{Check, Experiment, Report, Row, Study};
 use crate::plot::{Column, TextTable, fixed};
-use crate::progress::Progress;
 
 /// The experiment `sim reproduce narrow-uplink`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "narrow-uplink",
+    quick: 2,
     about: "a call and downloads on 30/0.5 Mbit/s, with and without the ACK filter",
-    runs: super::Runs::Whole(run),
+    runs: &NarrowUplink,
 };
 
 /// Rate of the uplink, in kbit/s.
@@ -51,16 +49,31 @@ const SHARE: &str = "it sends 70 kbit/s, and a ninth of the uplink is 56, so it 
 /// Reason for the lower goodput of the downloads.
 const TURNS: &str = "a flow that keeps two acknowledgements between its turns uses less than its share, which the uploads take";
 
-/// Returns quantiles of the upload probe's queueing delay in ms, over the packets of all runs.
-fn waits(of: &Measured) -> [f64; 3] {
-    let all: Delays = of.outcomes.iter().flat_map(|run| run.waits.samples().to_vec()).collect();
-    QUANTILES.map(|of| all.quantile(of).map_or(f64::INFINITY, |delay| delay.0 as f64 / 1e6))
+struct NarrowUplink;
+
+type Measured = Row<Cell, Run>;
+
+impl Study for NarrowUplink {
+    type Cell = Cell;
+    type Run = Run;
+
+    fn cells(&self) -> Vec<Cell> {
+        Cell::all(&QUEUES, UPLINK)
+    }
+
+    fn run(&self, cell: &Cell, seed: u64) -> Run {
+        cell.run(seed)
+    }
+
+    fn report(&self, rows: &[Measured], seeds: u32) -> Report {
+        Report::new(heading(seeds) + "\n").table("probes", &table(rows)).checks(checks(rows))
+    }
 }
 
-fn run(seeds: u32, progress: &Progress) -> Report {
-    let measured = Measured::all(&QUEUES, UPLINK, seeds, progress);
-    let text = format!("{}\n{}", heading(seeds), table(&measured));
-    Report::new(text).checks(checks(&measured))
+/// Returns quantiles of the upload probe's queueing delay in ms, over the packets of all runs.
+fn waits(row: &Measured) -> [f64; 3] {
+    let all = row.delays(|run| &run.waits);
+    QUANTILES.map(|of| all.millis(of))
 }
 
 fn heading(seeds: u32) -> String {
@@ -77,50 +90,39 @@ AQM dropped, a second; timeouts of the downloads in a run
     )
 }
 
-fn table(measured: &[Measured]) -> String {
-    let mut table = TextTable::new([
-        Column::Left("probe"),
-        Column::Left("filter"),
-        Column::Right("down"),
-        Column::Right("up"),
-        Column::Right("p50"),
-        Column::Right("p95"),
-        Column::Right("p99"),
-        Column::Right("acks/s"),
-        Column::Right("filtered/s"),
-        Column::Right("AQM/s"),
-        Column::Right("timeouts"),
-    ]);
-    for of in measured {
-        let [p50, p95, p99] = waits(of).map(|wait| fixed(wait, 1));
-        table.row([
-            &of.queue.1.name(),
-            &of.filter.name(),
-            &fixed(of.down(), 2),
-            &fixed(of.up(), 3),
-            &p50,
-            &p95,
-            &p99,
-            &fixed(of.per_second(|run| run.acks), 0),
-            &fixed(of.per_second(|run| run.filtered), 0),
-            &fixed(of.per_second(|run| run.judged), 0),
-            &fixed(of.mean(|run| run.timeouts as f64), 1),
-        ]);
-    }
+fn table(rows: &[Measured]) -> TextTable<11> {
+    let wait = |row: &Measured, quantile: usize| fixed(waits(row)[quantile], 1);
+    let per_second = |row: &Measured, count: fn(&Run) -> u64| fixed(row.per_second(count), 0);
+    let mut table = TextTable::of(
+        rows,
+        [
+            (Column::Left("probe"), &|row| row.probe.name().to_owned()),
+            (Column::Left("filter"), &|row| row.filter.name().to_owned()),
+            (Column::Right("down"), &|row| fixed(row.down(), 2)),
+            (Column::Right("up"), &|row| fixed(row.up(), 3)),
+            (Column::Right("p50"), &|row| wait(row, 0)),
+            (Column::Right("p95"), &|row| wait(row, 1)),
+            (Column::Right("p99"), &|row| wait(row, 2)),
+            (Column::Right("acks/s"), &|row| per_second(row, |run| run.acks)),
+            (Column::Right("filtered/s"), &|row| per_second(row, |run| run.filtered)),
+            (Column::Right("AQM/s"), &|row| per_second(row, |run| run.judged)),
+            (Column::Right("timeouts"), &|row| fixed(row.mean(|run| run.timeouts as f64), 1)),
+        ],
+    );
     for Kernel { name, waits, down } in [GATEWAY, CAKE] {
         let [p50, p95, p99] = waits.map(|wait| fixed(wait, 0));
         let [off, on] = down.map(|down| fixed(down, 1));
         table.row([&name, &"off", &off, &"", &p50, &p95, &p99, &"", &"", &"", &""]);
         table.row([&name, &"conservative", &on, &"", &"", &"", &"", &"", &"", &"", &""]);
     }
-    table.to_string()
+    table
 }
 
-fn checks(measured: &[Measured]) -> Vec<Check> {
-    let (by_probe, []) = measured.as_chunks::<3>() else { unreachable!("three modes") };
+fn checks(rows: &[Measured]) -> Vec<Check> {
+    let (by_probe, []) = rows.as_chunks::<3>() else { unreachable!("three modes") };
     let mut checks = Vec::new();
     for [off, conservative, aggressive] in by_probe {
-        let probe = off.queue.1;
+        let probe = off.probe;
         let (waits, wanted) = (waits(off), CAKE.waits.map(|wait| wait * NEAR));
         let limits = wanted.map(|wait| fixed(wait, 0)).join(" / ");
         let claim =
@@ -129,7 +131,7 @@ fn checks(measured: &[Measured]) -> Vec<Check> {
         let holds = waits.iter().zip(wanted).all(|(wait, limit)| *wait <= limit);
         checks.push(match probe {
             Probe::Call => Check::differs(&(claim + ","), SHARE, shown, holds),
-            Probe::SmallCall | Probe::Ping => Check { claim, measured: shown, holds },
+            Probe::SmallCall | Probe::Ping => Check::new(claim, shown, holds),
         });
         let [before, one, other] = [off, conservative, aggressive].map(Measured::down);
         checks.push(Check::differs(
@@ -139,7 +141,7 @@ fn checks(measured: &[Measured]) -> Vec<Check> {
             one > before && other > before,
         ));
     }
-    let outcomes = measured.iter().flat_map(|of| &of.outcomes);
-    checks.push(Check::accounted_for("runs", outcomes.map(|run| run.recount.is_ok())));
+    let runs = rows.iter().flat_map(|row| &row.runs);
+    checks.push(Check::accounted_for("runs", runs.map(|run| run.balanced)));
     checks
 }

@@ -7,25 +7,26 @@
 mod report;
 pub mod scenario;
 
+use super::Experiment;
 use super::harness::Functions;
-use super::{Experiment, Runs};
-use crate::discipline::GatewayQueue::{self, Drr, Fifo, Smart, Sqf};
+use crate::discipline::UplinkQueue::{self, Drr, Fifo, Smart, Sqf};
 use report::report;
 use scenario::{CONSTANT, Cell, FULL, GROWING, ONE_PACKET, run};
 
 /// The experiment `sim reproduce sqf-adsl`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-adsl",
+    quick: 2,
     about: "SQF Table 1 and Fig. 1: pages and calls beside P2P uploads behind FIFO, DRR and SQF",
-    runs: Runs::Sweep(&Functions { cells, run, report }),
+    runs: &Functions { cells, run, report },
 };
 
 /// Virtual queues in the paper.
 const VIRTUAL_QUEUES: u32 = 128;
-const DRR: GatewayQueue = Drr(VIRTUAL_QUEUES);
-const SQF: GatewayQueue = Sqf(VIRTUAL_QUEUES);
+const DRR: UplinkQueue = Drr(VIRTUAL_QUEUES);
+const SQF: UplinkQueue = Sqf(VIRTUAL_QUEUES);
 /// More virtual queues than flows.
-const SQF_MANY: GatewayQueue = Sqf(512);
+const SQF_MANY: UplinkQueue = Sqf(512);
 /// Largest number of uploads.
 const MOST: u16 = 200;
 /// Numbers of uploads that fill the buffer.
@@ -35,7 +36,7 @@ const ONE_PACKET_LOADS: [u16; 4] = [5, 10, 20, 40];
 
 fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
-    let mut add = |part, uploads: &[u16], queues: &[GatewayQueue]| {
+    let mut add = |part, uploads: &[u16], queues: &[UplinkQueue]| {
         let row = |&uploads| queues.iter().map(move |&queue| Cell { part, uploads, queue });
         cells.extend(uploads.iter().flat_map(row));
     };

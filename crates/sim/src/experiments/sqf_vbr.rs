@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use freeboard::sched_core::Nanos;
 
-use super::{Check, Experiment, Report, Row, Runs, Study};
+use super::{Check, Experiment, Report, Row, Study};
 use crate::discipline::Discipline;
 use crate::measure::estimate::Spread;
 use crate::measure::goodput::{Loss, jain};
@@ -20,8 +20,9 @@ use scenario::{Outcome, Setup};
 /// The experiment `sim reproduce sqf-vbr`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-vbr",
+    quick: 5,
     about: "SQF-VBR §V: loss of a video and its sound beside n downloads, with the options of SQF",
-    runs: Runs::Sweep(&SqfVbr),
+    runs: &SqfVbr,
 };
 
 const QUEUES: [Discipline; 4] =
@@ -126,30 +127,28 @@ fn checks(rows: &[Row<Cell, Run>]) -> Vec<Check> {
     let flushed = Spread::of(video(Discipline::SqfFlush)).most;
     let sound = Spread::of(rows.iter().flat_map(sound)).most;
     vec![
-        Check {
-            claim: format!(
+        Check::new(
+            format!(
                 "behind SQF as published the video loses more than {} % in some runs and not in others",
                 percent(LOCKED, 0)
             ),
-            measured: format!("{locked} of {plain} runs, at most {} %", percent(published, 1)),
-            holds: 0 < locked && locked < plain,
-        },
-        Check {
-            claim: format!("with flushes it loses at most {} % in any run", percent(CURED, 0)),
-            measured: format!("at most {} %", percent(flushed, 2)),
-            holds: flushed <= CURED,
-        },
-        Check {
-            claim:
-                "the sound, well below its share, loses at most 0.1 % in any run, with any option"
-                    .to_owned(),
-            measured: format!("at most {} %", percent(sound, 3)),
-            holds: sound <= 0.001,
-        },
-        Check {
-            claim: "every packet of every run is accounted for".to_owned(),
-            measured: format!("{} rows", rows.len()),
-            holds: rows.iter().flat_map(|row| &row.runs).all(|run| run.balanced),
-        },
+            format!("{locked} of {plain} runs, at most {} %", percent(published, 1)),
+            0 < locked && locked < plain,
+        ),
+        Check::new(
+            format!("with flushes it loses at most {} % in any run", percent(CURED, 0)),
+            format!("at most {} %", percent(flushed, 2)),
+            flushed <= CURED,
+        ),
+        Check::new(
+            "the sound, well below its share, loses at most 0.1 % in any run, with any option",
+            format!("at most {} %", percent(sound, 3)),
+            sound <= 0.001,
+        ),
+        Check::new(
+            "every packet of every run is accounted for",
+            format!("{} rows", rows.len()),
+            rows.iter().flat_map(|row| &row.runs).all(|run| run.balanced),
+        ),
     ]
 }

@@ -8,60 +8,45 @@
 mod report;
 pub mod scenario;
 
-use std::thread;
-
 use freeboard::sched_core::{FloorShare, Nanos};
 
-use super::{Experiment, Report};
+use super::{Experiment, Report, Row, Study};
 use crate::discipline::{PerUser, UserFlows};
-use crate::experiments::home_gateway::MediaStream;
 use crate::measure::delay::Delays;
 use crate::measure::estimate::Estimate;
 use crate::measure::goodput::Loss;
-use crate::progress::Progress;
-use scenario::{DELAY, MTU, Outcome, RATE, Setup, USERS, VOICE};
+use scenario::{Cell, DELAY, MTU, RATE, Run, Stream, USERS, VOICE};
 
 /// The experiment `sim reproduce users-sqf`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "users-sqf",
+    quick: 2,
     about: "SQF inside users: a user's video beside its own transfers, and users beside each other",
-    runs: super::Runs::Whole(run),
+    runs: &UsersSqf,
 };
 
-/// A queue of the table.
-#[derive(Clone, Copy, Debug)]
-struct Row {
-    name: &'static str,
-    above: PerUser,
-    inside: UserFlows,
-}
+struct UsersSqf;
 
 /// `k`: the floor gets one of `k` bytes.
 const FLOOR: u32 = 8;
 
-const ROWS: [Row; 8] = [
-    Row { name: "FIFO", above: PerUser::Flows, inside: UserFlows::Fifo },
-    Row { name: "DRR over flows", above: PerUser::Flows, inside: UserFlows::Drr },
-    Row { name: "SQF over flows", above: PerUser::Flows, inside: UserFlows::Sqf },
-    Row {
-        name: "SQF over flows with floor",
-        above: PerUser::Flows,
-        inside: UserFlows::SqfWithFloor(FloorShare::EIGHTH),
-    },
-    Row { name: "DRR over users, DRR inside", above: PerUser::Drr, inside: UserFlows::Drr },
-    Row { name: "DRR over users, SQF inside", above: PerUser::Drr, inside: UserFlows::Sqf },
-    Row { name: "QFQ over users, SQF inside", above: PerUser::Qfq, inside: UserFlows::Sqf },
-    Row {
-        name: "DRR over users, SQF with floor",
-        above: PerUser::Drr,
-        inside: UserFlows::SqfWithFloor(FloorShare::EIGHTH),
-    },
+const WITH_FLOOR: UserFlows = UserFlows::SqfWithFloor(FloorShare::EIGHTH);
+
+const QUEUES: [(&str, PerUser, UserFlows); 8] = [
+    ("FIFO", PerUser::Flows, UserFlows::Fifo),
+    ("DRR over flows", PerUser::Flows, UserFlows::Drr),
+    ("SQF over flows", PerUser::Flows, UserFlows::Sqf),
+    ("SQF over flows with floor", PerUser::Flows, WITH_FLOOR),
+    ("DRR over users, DRR inside", PerUser::Drr, UserFlows::Drr),
+    ("DRR over users, SQF inside", PerUser::Drr, UserFlows::Sqf),
+    ("QFQ over users, SQF inside", PerUser::Qfq, UserFlows::Sqf),
+    ("DRR over users, SQF with floor", PerUser::Drr, WITH_FLOOR),
 ];
 
 /// Number of transfers of user B: not split, and split.
 const BULK_OF_B: [u32; 2] = [1, 8];
 
-impl Row {
+impl Cell {
     fn has_users(self) -> bool {
         self.above != PerUser::Flows
     }
@@ -94,90 +79,64 @@ impl Row {
     }
 }
 
-/// Results of one row with a number of transfers of user B.
-#[derive(Clone, Debug)]
-struct Measured {
-    row: Row,
-    bulk_of_b: u32,
-    /// User A's share of the link, over the runs; and its maximum difference from one half in any
-    /// run.
-    share: Estimate,
-    off_half: f64,
-    /// Minimum and maximum share of user B in any run.
-    of_b: [f64; 2],
-    video: Stream,
-    call: Stream,
-    /// Goodput of user A's transfers in Mbit/s, over the runs.
-    bulk: Estimate,
-    balanced: bool,
-}
-
-/// A stream over all runs.
-#[derive(Clone, Debug, Default)]
-struct Stream {
-    delays: Delays,
-    loss: Loss,
-    /// Maximum loss ratio in any run.
-    worst_loss: f64,
-}
-
-impl Stream {
-    fn of<'a>(runs: impl Iterator<Item = &'a MediaStream>) -> Self {
-        runs.fold(Self::default(), |mut sum, run| {
-            let loss = run.loss();
-            sum.worst_loss = sum.worst_loss.max(loss.ratio());
-            sum.loss = Loss { sent: sum.loss.sent + loss.sent, lost: sum.loss.lost + loss.lost };
-            for &delay in run.delays().samples() {
-                sum.delays.record(delay);
-            }
-            sum
-        })
-    }
-
-    fn max(&self) -> Option<Nanos> {
-        Some(self.delays.summary()?.max)
-    }
-}
-
-fn run(seeds: u32, progress: &Progress) -> Report {
-    progress.expect((ROWS.len() * BULK_OF_B.len()) as u64 * u64::from(seeds));
-    // Runs are independent of each other.
-    let measured: Vec<Measured> = thread::scope(|scope| {
-        let runs: Vec<_> = ROWS
-            .into_iter()
-            .flat_map(|row| BULK_OF_B.map(|bulk_of_b| (row, bulk_of_b)))
-            .map(|(row, bulk_of_b)| scope.spawn(move || measure(row, bulk_of_b, seeds, progress)))
-            .collect();
-        runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
-    });
-    report::report(&measured, seeds)
-}
-
-fn measure(row: Row, bulk_of_b: u32, seeds: u32, progress: &Progress) -> Measured {
-    let Row { above, inside, .. } = row;
-    let one = |seed| {
-        let setup = Setup { above, inside, bulk_of_b, seed };
-        let outcome = scenario::run(&setup);
-        progress.done();
-        outcome.expect("lengths and the floor are within their ranges")
-    };
-    let outcomes: Vec<Outcome> = (1..=u64::from(seeds)).map(one).collect();
-    let each = |of: &dyn Fn(&Outcome) -> f64| {
-        let values: Vec<f64> = outcomes.iter().map(of).collect();
+impl Row<Cell, Run> {
+    fn estimate(&self, of: impl Fn(&Run) -> f64) -> Estimate {
+        let values: Vec<f64> = self.runs.iter().map(of).collect();
         Estimate::of(&values).expect("there are runs")
-    };
-    let off = outcomes.iter().map(|outcome| (outcome.share_of_a() - 0.5).abs());
-    let of_b = || outcomes.iter().map(|outcome| 1.0 - outcome.share_of_a());
-    Measured {
-        row,
-        bulk_of_b,
-        share: each(&Outcome::share_of_a),
-        off_half: off.fold(0.0, f64::max),
-        of_b: [of_b().fold(1.0, f64::min), of_b().fold(0.0, f64::max)],
-        video: Stream::of(outcomes.iter().map(|outcome| &outcome.video)),
-        call: Stream::of(outcomes.iter().map(|outcome| &outcome.call)),
-        bulk: each(&|outcome| outcome.bulk_of_a as f64 / 1e6),
-        balanced: outcomes.iter().all(|outcome| outcome.recount.is_ok()),
+    }
+
+    /// Returns user A's share of the link.
+    fn share(&self) -> Estimate {
+        self.estimate(Run::share_of_a)
+    }
+
+    /// Returns the maximum difference of user A's share from one half in any run.
+    fn off_half(&self) -> f64 {
+        self.runs.iter().map(|run| (run.share_of_a() - 0.5).abs()).fold(0.0, f64::max)
+    }
+
+    /// Returns minimum and maximum share of user B in any run.
+    fn of_b(&self) -> [f64; 2] {
+        let of_b = || self.runs.iter().map(|run| 1.0 - run.share_of_a());
+        [of_b().fold(1.0, f64::min), of_b().fold(0.0, f64::max)]
+    }
+
+    /// Returns a stream over all runs.
+    fn all(&self, of: Of) -> Stream {
+        let delays = self.runs.iter().flat_map(|run| of(run).delays.samples());
+        let loss: Loss = self.runs.iter().map(|run| of(run).loss).sum();
+        Stream { delays: delays.copied().collect::<Delays>(), loss }
+    }
+
+    /// Returns the maximum loss ratio of a stream in any run.
+    fn worst_loss(&self, of: Of) -> f64 {
+        self.runs.iter().map(|run| of(run).loss.ratio()).fold(0.0, f64::max)
+    }
+}
+
+/// Selects a stream of a run.
+type Of = fn(&Run) -> &Stream;
+
+const VIDEO: Of = |run| &run.video;
+const CALL: Of = |run| &run.call;
+
+impl Study for UsersSqf {
+    type Cell = Cell;
+    type Run = Run;
+
+    fn cells(&self) -> Vec<Cell> {
+        let cell = |(name, above, inside)| {
+            BULK_OF_B.map(|bulk_of_b| Cell { name, above, inside, bulk_of_b })
+        };
+        QUEUES.into_iter().flat_map(cell).collect()
+    }
+
+    fn run(&self, cell: &Cell, seed: u64) -> Run {
+        scenario::run(cell, seed)
+    }
+
+    fn report(&self, rows: &[Row<Cell, Run>], seeds: u32) -> Report {
+        report::report(rows, seeds)
     }
 }
 
@@ -193,8 +152,8 @@ mod tests {
     #[test]
     fn the_bound_is_that_of_the_levels() {
         let bound = |name: &str| {
-            let row = ROWS.into_iter().find(|row| row.name == name).unwrap();
-            Some(row.bound()?.since(DELAY).0 / 800)
+            let cell = UsersSqf.cells().into_iter().find(|cell| cell.name == name).unwrap();
+            Some(cell.bound()?.since(DELAY).0 / 800)
         };
         assert_eq!(bound("FIFO"), None);
         assert_eq!(bound("DRR over users, DRR inside"), None);

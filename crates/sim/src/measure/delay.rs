@@ -96,6 +96,34 @@ impl Delays {
         nearest_rank(&self.sorted(), per_mille)
     }
 
+    /// Returns a quantile like [`Delays::quantile`] in milliseconds; infinity without samples.
+    #[must_use]
+    pub fn millis(&self, per_mille: u32) -> f64 {
+        self.quantile(per_mille).map_or(f64::INFINITY, |delay| delay.0 as f64 / 1e6)
+    }
+
+    /// Returns the distribution in steps of half a percent, for a chart with a logarithmic axis:
+    /// delays in milliseconds, at least 10 µs, and the percentage of samples that are no longer.
+    #[must_use]
+    pub fn log_distribution(&self) -> Vec<(f64, f64)> {
+        let sorted = self.sorted();
+        let Some(last) = sorted.len().checked_sub(1) else { return Vec::new() };
+        let at = |step: usize| (sorted[last * step / 200].0 as f64 / 1e6).max(0.01);
+        (0..=200).map(|step| (at(step), step as f64 / 2.0)).collect()
+    }
+
+    /// Returns the distribution function for a chart, in steps of half a percent: pairs of a delay
+    /// in milliseconds and the percentage of packets with at most this delay. It ends at `arrived`,
+    /// the ratio of samples to packets sent. Empty without samples.
+    #[must_use]
+    pub fn distribution(&self, arrived: f64) -> Vec<(f64, f64)> {
+        let sorted = self.sorted();
+        let Some(last) = sorted.len().checked_sub(1) else { return Vec::new() };
+        let at = |step: usize| sorted[last * step / 200].0 as f64 / 1e6;
+        let steps = (0..=200).map(|step| (at(step), step as f64 / 200.0 * (100.0 * arrived)));
+        [(at(0), 0.0)].into_iter().chain(steps).collect()
+    }
+
     fn sorted(&self) -> Vec<Nanos> {
         let mut sorted = self.samples.clone();
         sorted.sort_unstable();
@@ -142,12 +170,31 @@ mod tests {
     }
 
     #[test]
+    fn a_distribution_ends_at_the_part_that_arrived() {
+        let delays: Delays = [4_000_000, 2_000_000].map(Nanos).into_iter().collect();
+        let points = delays.distribution(0.5);
+        assert_eq!((points.len(), points[0], points[1]), (202, (2.0, 0.0), (2.0, 0.0)));
+        assert_eq!((points[200], points[201]), ((2.0, 49.75), (4.0, 50.0)));
+        assert_eq!(Delays::new().distribution(1.0), []);
+    }
+
+    #[test]
     fn the_deviation_is_the_root_of_the_mean_square() {
         let delays: Delays = [2, 4, 4, 4, 5, 5, 7, 9].map(Nanos).into_iter().collect();
         assert_eq!(delays.deviation(), Some(2.0));
         let far: Delays = [0, 2].map(|by| Nanos((1 << 60) + by)).into_iter().collect();
         assert!(far.deviation().is_some_and(|by| by < 129.0), "{:?}", far.deviation());
         assert_eq!(Delays::new().deviation(), None);
+    }
+
+    #[test]
+    fn a_distribution_rises_from_the_shortest_to_the_longest() {
+        let delays: Delays = (0..=200).map(Nanos::from_millis).collect();
+        let steps = delays.log_distribution();
+        assert_eq!((steps.len(), steps[0], steps[200]), (201, (0.01, 0.0), (200.0, 100.0)));
+        assert!(steps.contains(&(50.0, 25.0)), "{steps:?}");
+        assert_eq!(Delays::new().log_distribution(), []);
+        assert_eq!((delays.millis(500), Delays::new().millis(500)), (100.0, f64::INFINITY));
     }
 
     #[test]

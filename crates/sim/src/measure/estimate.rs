@@ -25,14 +25,13 @@ impl Estimate {
         });
         Some(Self { mean, margin })
     }
-}
 
-/// Writes the mean and its margin, `3.25 ±0.14`, with the decimals of the format and 2 by default.
-impl fmt::Display for Estimate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let decimals = f.precision().unwrap_or(2);
-        write!(f, "{:.decimals$}", self.mean)?;
-        self.margin.map_or(Ok(()), |margin| write!(f, " ±{margin:.decimals$}"))
+    /// Returns `mean ±margin` with numbers as `number` formats them; the mean alone if there is no
+    /// margin.
+    #[must_use]
+    pub fn text(self, number: impl Fn(f64) -> String) -> String {
+        let mean = number(self.mean);
+        self.margin.map_or(mean.clone(), |margin| format!("{mean} ±{}", number(margin)))
     }
 }
 
@@ -136,13 +135,13 @@ mod tests {
         assert!((estimate.margin.unwrap() - 3.182 * 1.224_745).abs() < 1e-5, "{estimate:?}");
         assert_eq!(Estimate::of(&[5.0]), Some(Estimate { mean: 5.0, margin: None }));
         assert_eq!(Estimate::of(&[]), None);
+        let rounded = |value: f64| format!("{value:.1}");
+        assert_eq!(estimate.text(rounded), "4.0 ±3.9");
+        assert_eq!(Estimate::of(&[5.0]).map(|of| of.text(rounded)), Some("5.0".to_owned()));
     }
 
     #[test]
-    fn estimates_and_spreads_have_the_decimals_of_the_format() {
-        let estimate = Estimate { mean: 3.25, margin: Some(0.125) };
-        assert_eq!(format!("{estimate:.1} {estimate}"), "3.2 ±0.1 3.25 ±0.12");
-        assert_eq!(Estimate { margin: None, ..estimate }.to_string(), "3.25");
+    fn a_spread_has_the_decimals_of_the_format() {
         let spread = Spread::of([2.0, -1.0, 7.25]);
         assert_eq!(format!("{spread:.1} {spread}"), "-1.0 to 7.2 -1.00 to 7.25");
     }

@@ -58,6 +58,15 @@ impl Loss {
     }
 }
 
+impl core::iter::Sum for Loss {
+    fn sum<I: Iterator<Item = Self>>(losses: I) -> Self {
+        losses.fold(Self::default(), |sum, next| Self {
+            sent: sum.sent + next.sent,
+            lost: sum.lost + next.lost,
+        })
+    }
+}
+
 /// Returns Jain's fairness index (Jain, Chiu and Hawe 1984): (Σy)² / (n·Σy²).
 ///
 /// 1 if all shares are equal, 1/n if one has everything. `None` without shares or if all are zero.
@@ -105,5 +114,7 @@ mod tests {
     fn loss_is_a_part_of_what_was_sent() {
         assert_eq!(Loss { sent: 8, lost: 2 }.ratio(), 0.25);
         assert_eq!(Loss::default().ratio(), 0.0);
+        let all = [Loss { sent: 8, lost: 2 }, Loss { sent: 1, lost: 1 }];
+        assert_eq!(all.into_iter().sum::<Loss>(), Loss { sent: 9, lost: 3 });
     }
 }

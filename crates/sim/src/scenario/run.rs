@@ -119,6 +119,8 @@ pub struct Measured {
 pub struct Run {
     /// All traffic of the file.
     pub traffic: Vec<Measured>,
+    /// Packets that left the queues of both directions, also outside the measured time.
+    pub packets: u64,
     /// True if every packet is accounted for.
     pub balanced: bool,
 }
@@ -154,7 +156,9 @@ pub fn run(scenario: &Scenario, queues: &Queues, seed: u64) -> Run {
         metrics: metrics(&model.network, flows, (from, to)),
     };
     let traffic = model.flows.iter().map(measured).collect();
-    Run { traffic, balanced: model.network.recount().is_ok() }
+    let left = [Way::Up, Way::Down].map(|way| model.network.link(way).books().left);
+    let packets = left.iter().sum();
+    Run { traffic, packets, balanced: model.network.recount().is_ok() }
 }
 
 /// Returns start and end of the measurement.

@@ -52,6 +52,12 @@ impl Cbr {
         Self::new(start, Nanos::from_millis(20), 20)
     }
 
+    /// Returns the payload of each packet in bytes.
+    #[must_use]
+    pub const fn payload(&self) -> u32 {
+        self.payload
+    }
+
     /// Returns the time of the next packet.
     pub(super) fn due(&self) -> Nanos {
         self.start.plus(self.pace.peek())

@@ -38,6 +38,9 @@ pub enum Way {
 }
 
 impl Way {
+    /// Both directions; each is at the index that it has as a number.
+    pub const BOTH: [Self; 2] = [Self::Up, Self::Down];
+
     const fn link(self) -> LinkId {
         LinkId(match self {
             Self::Up => 0,
@@ -185,7 +188,7 @@ pub struct LoggedPacket {
 }
 
 /// Headers of IPv4 and UDP, in bytes.
-const DATAGRAM_HEADERS: u32 = 28;
+pub const DATAGRAM_HEADERS: u32 = 28;
 
 /// Connections, open-loop flows, the link, and the clock.
 pub struct TcpNetwork {

@@ -5,7 +5,7 @@ use conformance::rng::{Stream, Streams};
 use freeboard::flowhash::Labels;
 use freeboard::sched_core::{DropReason, Limits, Nanos, Packet, Scheduler};
 use freeboard::{Heap, Isolated, IsolatedConfig, IsolatedMemory};
-use sim::experiments::attacks::scenario::{Attack, Candidate, Setup, run, wait_bound};
+use sim::attack::{Attack, Candidate, Setup, run, wait_bound};
 
 fn short(seed: u64) -> Setup {
     Setup {

@@ -5,6 +5,7 @@ mod age_based;
 mod aqm_linux;
 mod attacks;
 mod autorate;
+mod autorate_arrivals;
 mod cake;
 mod capture;
 mod codel_rfc;

@@ -4,54 +4,30 @@
 use freeboard::AqmKind;
 use freeboard::sched_core::Ecn;
 
-use super::report::cells;
-use super::{BOTH, Load, MANY, Measured, NONE, Queueing, Row, SLOW, UP, load, row};
+use super::{BOTH, Cell, Figures, Load, MANY, Managed, Measured, SLOW, UP, cell};
 use crate::experiments::{Check, Report};
 use crate::plot::{Column, TextTable, fixed, percent};
 
-const DEAF: Load = Load { deaf: Some(Ecn::NotEct), ..load("4 up, deaf", 10, 4, 0) };
-const DEAF_ECT: Load = Load { deaf: Some(Ecn::Ect0), ..load("4 up, deaf ECT(0)", 10, 4, 0) };
+const DEAF: Load = Load { deaf: Some(Ecn::NotEct), ..Load::new("4 up, deaf", 10, [4, 0]) };
+const DEAF_ECT: Load = Load { deaf: Some(Ecn::Ect0), ..Load::new("4 up, deaf ECT(0)", 10, [4, 0]) };
 const LOADS: [Load; 6] = [UP, BOTH, MANY, SLOW, DEAF, DEAF_ECT];
-const CODEL: Queueing = Queueing::Smart(AqmKind::CoDel);
-const COBALT: Queueing = Queueing::Smart(AqmKind::Cobalt);
-const NO_AQM: Queueing = Queueing::Smart(AqmKind::None);
-const QUEUES: [Queueing; 4] = [NO_AQM, CODEL, COBALT, Queueing::IsolatedPie];
+const NO_AQM: Managed = Managed::Smart(AqmKind::None);
+const CODEL: Managed = Managed::Smart(AqmKind::CoDel);
+const COBALT: Managed = Managed::Smart(AqmKind::Cobalt);
+const QUEUES: [Managed; 4] = [NO_AQM, CODEL, COBALT, Managed::IsolatedPie];
 
 /// Maximum by which the default's goodput may be below another's, relative.
 const LESS: f64 = 0.02;
 /// Maximum by which a probe may wait longer than behind another AQM, in ms.
 const LONGER: f64 = 1.0;
 
-pub(super) fn rows() -> Vec<Row> {
-    LOADS.iter().flat_map(|&load| QUEUES.map(|queue| row(load, queue, [NONE, NONE]))).collect()
+pub(super) fn cells() -> Vec<Cell> {
+    let unknown = [Figures::NONE; 2];
+    LOADS.iter().flat_map(|&load| QUEUES.map(|queue| cell(load, queue, unknown))).collect()
 }
 
 /// Adds the table and the checks.
-pub(super) fn add(report: Report, measured: &[Measured]) -> Report {
-    let mut table = TextTable::new([
-        Column::Left("load"),
-        Column::Right("Mbit/s"),
-        Column::Left("AQM"),
-        Column::Right("up"),
-        Column::Right("p50"),
-        Column::Right("p95"),
-        Column::Right("p99"),
-        Column::Right("down"),
-        Column::Right("RTO"),
-        Column::Right("deaf p50"),
-    ]);
-    for m in measured {
-        let is_new = m.row.queueing == NO_AQM;
-        let (load, rate) = if is_new {
-            (m.row.load.name, m.row.load.megabits.to_string())
-        } else {
-            ("", String::new())
-        };
-        let [[up, p50, p95, p99, _], [down, ..]] = [&m.found[0], &m.found[1]].map(cells);
-        let deaf = m.row.load.deaf.map_or(String::new(), |_| fixed(m.deaf, 1));
-        let queue = m.row.queueing.to_string();
-        table.row([&load, &rate, &queue, &up, &p50, &p95, &p99, &down, &m.timeouts, &deaf]);
-    }
+pub(super) fn add(report: Report, rows: &[Measured]) -> Report {
     report
         .with_text(
             "
@@ -60,49 +36,75 @@ a flow waits that offers one and a half times the rate and does not react, in ms
 
 ",
         )
-        .table("defaults", &table)
-        .checks(checks(measured))
+        .table("defaults", &table(rows))
+        .checks(checks(rows))
 }
 
-fn checks(measured: &[Measured]) -> [Check; 3] {
-    let of = |queueing, load| {
-        let mut rows = measured.iter();
-        rows.find(|m| (m.row.queueing, m.row.load) == (queueing, load)).expect("each was run")
+/// Returns the median wait of the unresponsive flow, in ms.
+fn deaf(row: &Measured) -> f64 {
+    row.delays(|run| &run.deaf.added).millis(500)
+}
+
+fn table(rows: &[Measured]) -> TextTable<10> {
+    let in_first = |row: &Measured, text: String| {
+        if row.queueing == NO_AQM { text } else { String::new() }
     };
-    let goodput = |m: &Measured| m.found.iter().filter_map(|found| found.goodput).sum::<f64>();
-    let p99 = |m: &Measured| m.found[0].added.map_or(f64::NAN, |added| added[2]);
-    let reacting = [UP, BOTH, MANY, SLOW];
-    let pairs = || reacting.map(|load| (of(COBALT, load), of(CODEL, load)));
-    let less = pairs().map(|(a, b)| 1.0 - goodput(a) / goodput(b));
-    let longer = pairs().map(|(a, b)| p99(a) - p99(b));
-    let most = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let (less, longer) = (most(&less), most(&longer));
-    let deaf = [DEAF, DEAF_ECT].map(|load| [COBALT, CODEL].map(|queue| of(queue, load).deaf));
-    let words = deaf.map(|[cobalt, codel]| {
+    let found = |row: &Measured, way: usize, at: usize| row.found()[way].cells()[at].clone();
+    TextTable::of(
+        rows,
+        [
+            (Column::Left("load"), &|row| in_first(row, row.load.name.to_owned())),
+            (Column::Right("Mbit/s"), &|row| in_first(row, row.load.megabits.to_string())),
+            (Column::Left("AQM"), &|row| row.queueing.to_string()),
+            (Column::Right("up"), &|row| found(row, 0, 0)),
+            (Column::Right("p50"), &|row| found(row, 0, 1)),
+            (Column::Right("p95"), &|row| found(row, 0, 2)),
+            (Column::Right("p99"), &|row| found(row, 0, 3)),
+            (Column::Right("down"), &|row| found(row, 1, 0)),
+            (Column::Right("RTO"), &|row| row.timeouts().to_string()),
+            (Column::Right("deaf p50"), &|row| {
+                row.load.deaf.map_or(String::new(), |_| fixed(deaf(row), 1))
+            }),
+        ],
+    )
+}
+
+fn checks(rows: &[Measured]) -> [Check; 3] {
+    let of = |queueing, load| {
+        let mut rows = rows.iter();
+        rows.find(|row| (row.queueing, row.load) == (queueing, load)).expect("each was run")
+    };
+    let goodput = |row: &Measured| row.found().iter().filter_map(|of| of.goodput).sum::<f64>();
+    let p99 = |row: &Measured| row.found()[0].added.map_or(f64::NAN, |added| added[2]);
+    let pairs = || [UP, BOTH, MANY, SLOW].map(|load| (of(COBALT, load), of(CODEL, load)));
+    let most = |values: [f64; 4]| values.into_iter().fold(f64::NEG_INFINITY, f64::max);
+    let less = most(pairs().map(|(a, b)| 1.0 - goodput(a) / goodput(b)));
+    let longer = most(pairs().map(|(a, b)| p99(a) - p99(b)));
+    let waits = [DEAF, DEAF_ECT].map(|load| [COBALT, CODEL].map(|queue| deaf(of(queue, load))));
+    let words = waits.map(|[cobalt, codel]| {
         format!("{} ms, with CoDel {} ms", fixed(cobalt, 1), fixed(codel, 1))
     });
     [
-        Check {
-            claim: format!(
+        Check::new(
+            format!(
                 "the isolated queue with COBALT carries no less than with CoDel, to {} %, and a probe waits no longer at the \
                  99th percentile, to {} ms, behind senders that react",
                 percent(LESS, 0),
                 fixed(LONGER, 0)
             ),
-            measured: format!("at most {} % less; at most {} ms longer", percent(less, 1), fixed(longer, 2)),
-            holds: less <= LESS && longer <= LONGER,
-        },
-        Check {
-            claim: "with COBALT a flow that does not react waits at most a third of what it waits with CoDel, ECN-capable or \
-                    not"
-                .to_owned(),
-            measured: format!("Not-ECT {}; ECT(0) {}", words[0], words[1]),
-            holds: deaf.iter().all(|[cobalt, codel]| 3.0 * cobalt <= *codel),
-        },
-        Check {
-            claim: "every packet is accounted for behind each AQM too".to_owned(),
-            measured: format!("{} rows", measured.len()),
-            holds: measured.iter().all(|m| m.balanced),
-        },
+            format!("at most {} % less; at most {} ms longer", percent(less, 1), fixed(longer, 2)),
+            less <= LESS && longer <= LONGER,
+        ),
+        Check::new(
+            "with COBALT a flow that does not react waits at most a third of what it waits with CoDel, ECN-capable or \
+                    not",
+            format!("Not-ECT {}; ECT(0) {}", words[0], words[1]),
+            waits.iter().all(|[cobalt, codel]| 3.0 * cobalt <= *codel),
+        ),
+        Check::new(
+            "every packet is accounted for behind each AQM too",
+            format!("{} rows", rows.len()),
+            rows.iter().all(Measured::is_balanced),
+        ),
     ]
 }

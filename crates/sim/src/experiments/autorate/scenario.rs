@@ -12,12 +12,14 @@
 use core::num::NonZeroU64;
 use std::collections::VecDeque;
 
-use freeboard::sched_core::{CoDel, CoDelParams, CoDelState, Ecn, Imbalance, Limits, Nanos};
+use serde::{Deserialize, Serialize};
+
+use freeboard::sched_core::{CoDel, CoDelParams, CoDelState, Ecn, Limits, Nanos};
 use freeboard::shaper::{Autorate, AutorateParams, Overhead, Rate, Shaper};
 
-use super::traces::Trace;
 use crate::discipline::{Discipline, QUEUES, fair_queues};
 use crate::link::Link;
+use crate::link::trace::Trace;
 use crate::source::Cbr;
 use crate::tcp::congestion::Cubic;
 use crate::tcp::network::{Naming, TcpNetwork, Way};
@@ -50,34 +52,19 @@ impl Shaping {
     }
 }
 
-/// Parameters of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setup {
-    /// Capacity of the link over time.
-    pub trace: Trace,
-    /// Source of the shaper's rate.
-    pub shaping: Shaping,
-    /// Duration of the run.
-    pub lasts: Nanos,
-    /// Seed of all random numbers.
-    pub seed: u64,
-}
-
 /// Results of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
     /// Time at which each probe was answered and its delay beyond that of the path.
     pub delays: Vec<(Nanos, Nanos)>,
     /// Rate of the shaper at each change.
     pub rates: Vec<(Nanos, u64)>,
-    /// Rate of the link at each change.
-    pub line: Vec<(Nanos, u64)>,
     /// Bytes that arrived in order, including headers.
     pub carried: u64,
     /// Capacity of the link in bytes.
     pub capacity: u64,
-    /// Error if a packet is not accounted for.
-    pub recount: Result<(), Imbalance>,
+    /// True if every packet is accounted for.
+    pub balanced: bool,
 }
 
 /// Capacity of the modem's queue in packets.
@@ -88,29 +75,37 @@ const MTU: u32 = 1_500;
 const STEP: Nanos = Nanos::from_millis(10);
 /// Delay from the server to the sender, of acknowledgements and of answers to probes.
 const BACK: Nanos = Nanos::from_millis(20);
-const LIMITS: Limits = Limits { packets: 10_240, bytes: u32::MAX };
-const PROBE: u32 = 20;
+const LIMITS: Limits = Limits::packets(10_240);
 
-/// Runs the scenario once.
+/// Returns the threshold of the controller.
+#[must_use]
+pub const fn threshold(trace: Trace) -> Nanos {
+    match trace {
+        Trace::Lte => Nanos::from_millis(20),
+        Trace::Starlink | Trace::Docsis => Nanos::from_millis(15),
+    }
+}
+
+/// Runs the scenario once, for `lasts`.
 ///
 /// # Panics
 /// If a trace has a rate that is out of range.
 #[must_use]
-pub fn run(setup: &Setup) -> Outcome {
+pub fn run(trace: Trace, shaping: Shaping, lasts: Nanos, seed: u64) -> Run {
     let rate = |bps| Rate::bits_per_second(bps).expect("a rate that lines have");
-    let [floor, base, ceiling] = setup.trace.megabits().map(|megabits| rate(megabits * 1_000_000));
+    let [floor, base, ceiling] = trace.megabits().map(|megabits| rate(megabits * 1_000_000));
     let params = AutorateParams::new(floor, base, ceiling)
-        .and_then(|params| params.with_threshold(setup.trace.threshold()))
+        .and_then(|params| params.with_threshold(threshold(trace)))
         .expect("floor, base and ceiling are in order");
-    let mut autorate = (setup.shaping == Shaping::Auto).then(|| Autorate::new(params));
-    let first = match setup.shaping {
+    let mut autorate = (shaping == Shaping::Auto).then(|| Autorate::new(params));
+    let first = match shaping {
         Shaping::Best => ceiling,
         Shaping::Auto => base,
         Shaping::Floor => floor,
     };
-    let capacities = setup.trace.capacities(setup.lasts, setup.seed);
-    let mut network = network(setup, first);
-    let streams = Streams::new(setup.seed);
+    let capacities = trace.capacities(lasts, seed);
+    let mut network = network(first, lasts, seed);
+    let streams = Streams::new(seed);
     let mut starts = streams.stream("starts");
     let uploads: Vec<_> = (0..UPLOADS)
         .map(|_| {
@@ -119,7 +114,7 @@ pub fn run(setup: &Setup) -> Outcome {
         })
         .collect();
     let phase = Nanos(streams.stream("probes").below(50_000_000));
-    let probe = network.add_source(Way::Up, [1, 2], Cbr::new(phase, Nanos::from_millis(50), PROBE));
+    let probe = network.add_source(Way::Up, [1, 2], Cbr::new(phase, Nanos::from_millis(50), 20));
 
     let mut changes = capacities.iter().peekable();
     let mut path = Nanos::ZERO;
@@ -128,7 +123,7 @@ pub fn run(setup: &Setup) -> Outcome {
     let mut answers: VecDeque<(Nanos, Nanos)> = VecDeque::new();
     let (mut seen, mut sent) = (0, 0);
     let (mut now, mut capacity, mut bps) = (Nanos::ZERO, 0, 0);
-    while now < setup.lasts {
+    while now < lasts {
         while let Some(change) = changes.next_if(|change| change.at <= now) {
             (path, bps) = (change.delay, change.bps);
             let of = NonZeroU64::new(bps).map_or(Rate::STOPPED, |bps| rate(bps.get()));
@@ -157,29 +152,31 @@ pub fn run(setup: &Setup) -> Outcome {
     }
     rates.push((now, rates.last().map_or(0, |last| last.1)));
     let payload: u64 = uploads.iter().map(|&id| network.goodput(id).bytes()).sum();
-    Outcome {
+    Run {
         delays,
         rates,
-        line: capacities.iter().map(|capacity| (capacity.at, capacity.bps)).collect(),
         carried: payload / u64::from(PAYLOAD) * u64::from(PAYLOAD + HEADERS),
         capacity,
-        recount: network.recount(),
+        balanced: network.recount().is_ok(),
     }
 }
 
-fn network(setup: &Setup, first: Rate) -> TcpNetwork {
-    let key = 0x6b65_795f_u128.wrapping_mul(u128::from(setup.seed) << 64 | 0x9e37).to_le_bytes();
-    let fifo = |rate, packets| {
-        let limits = Limits { packets, bytes: u32::MAX };
-        Discipline::Fifo.behind(Shaper::new(rate), Overhead::RAW, limits, MTU)
+fn network(first: Rate, lasts: Nanos, seed: u64) -> TcpNetwork {
+    let key = 0x6b65_795f_u128.wrapping_mul(u128::from(seed) << 64 | 0x9e37).to_le_bytes();
+    let fifo = |rate, packets, delay| {
+        let line = Shaper::new(rate);
+        let queue = Discipline::Fifo.behind(line, Overhead::RAW, Limits::packets(packets), MTU);
+        Link::new(queue, packets + 1, key, delay)
     };
     let within = "lengths and parameters are within their ranges";
     let aqm = CoDel::new(vec![CoDelState::EMPTY; QUEUES as usize], CoDelParams::INTERNET);
     let line = Shaper::new(first);
     let queue = fair_queues(aqm.expect(within), line, Overhead::RAW, LIMITS, MTU).expect(within);
     let up = Link::new(queue, LIMITS.packets + 1, key, Nanos::ZERO);
-    let fast = Rate::megabits_per_second(100).expect(within);
-    let down = Link::new(fifo(fast, 10_000), 10_001, key, BACK);
-    let modem = Link::new(fifo(Rate::STOPPED, MODEM), MODEM + 1, key, Nanos::ZERO);
-    TcpNetwork::new(up, down, Naming::Key, (Nanos::ZERO, setup.lasts)).modem(modem)
+    let down = fifo(Rate::megabits_per_second(100).expect(within), 10_000, BACK);
+    TcpNetwork::new(up, down, Naming::Key, (Nanos::ZERO, lasts)).modem(fifo(
+        Rate::STOPPED,
+        MODEM,
+        Nanos::ZERO,
+    ))
 }

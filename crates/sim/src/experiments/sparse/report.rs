@@ -1,8 +1,8 @@
 //! Tables and checks of a call beside uploads.
 
-use super::scenario::{HEADER, MTU, WARM_UP};
-use super::{LOADS, Load, MEASURED, Measured, Quantiles, ROWS, packet_millis, shortest};
-use crate::experiments::{Check, Report};
+use super::scenario::{HEADER, MTU, Run, WARM_UP};
+use super::{Cell, LOADS, MEASURED, QUEUES, Quantiles, Wanted, packet_millis, shortest};
+use crate::experiments::{Check, Report, Row};
 use crate::plot::{Column, TextTable, fixed, percent};
 
 /// Minimum goodput of four uploads at 10 Mbit/s, in Mbit/s.
@@ -11,15 +11,16 @@ const GOODPUT: f64 = 9.35;
 /// plain DRR.
 const COST: f64 = 0.02;
 
-/// Builds the report from the rows of [`ROWS`] and those of [`shortest::ROWS`].
-pub(super) fn report(isolated: &[Measured], shortest: &[Measured], seeds: u32) -> Report {
-    let tables = [table(&LOADS, isolated), table(&shortest::LOADS, shortest)];
-    let text = format!("{}\n{}\n{}\n{}", heading(seeds), tables[0], shortest::HEADING, tables[1]);
-    let mut checks = checks(isolated);
-    checks.extend(shortest::checks(shortest));
-    let all = isolated.iter().chain(shortest);
-    checks.push(Check::accounted_for("rows", all.map(|m| m.balanced)));
-    Report::new(text).checks(checks)
+pub(super) fn report(rows: &[Row<Cell, Run>], seeds: u32) -> Report {
+    let (isolated, shortest) = rows.split_at(LOADS.len() * QUEUES.len());
+    let balanced = rows.iter().map(|row| row.runs.iter().all(|run| run.balanced));
+    Report::new(heading(seeds) + "\n")
+        .table("isolated", &table(isolated, QUEUES.len()))
+        .with_text(&format!("\n{}\n", shortest::HEADING))
+        .table("shortest", &table(shortest, shortest::QUEUES.len()))
+        .checks(checks(isolated))
+        .checks(shortest::checks(shortest))
+        .checks([Check::accounted_for("rows", balanced)])
 }
 
 fn heading(seeds: u32) -> String {
@@ -41,8 +42,8 @@ pub(super) fn quantiles(quantiles: Quantiles) -> [String; 3] {
     quantiles.map(|quantile| fixed(quantile, 2))
 }
 
-/// Returns a table. `measured` contains an equal number of rows for each load, in order.
-fn table(loads: &[Load], measured: &[Measured]) -> String {
+/// Returns a table of loads behind this number of `queues` each.
+fn table(rows: &[Row<Cell, Run>], queues: usize) -> TextTable<10> {
     let mut table = TextTable::new([
         Column::Left("beside the call"),
         Column::Right("Mbit/s"),
@@ -55,24 +56,15 @@ fn table(loads: &[Load], measured: &[Measured]) -> String {
         Column::Right("even"),
         Column::Right(""),
     ]);
-    for (load, of) in loads.iter().zip(measured.chunks(measured.len() / loads.len())) {
+    for of in rows.chunks(queues) {
+        let load = of[0].0;
         let (mut name, mut rate) = (load.name, load.megabits.to_string());
-        for m in of {
-            let [p50, p95, p99] = quantiles(m.added);
-            let [least, most] = m.evenness.map(|part| fixed(part, 2));
-            let lost = percent(m.loss.ratio(), 2);
-            table.row([
-                &name,
-                &rate,
-                &m.row.name,
-                &p50,
-                &p95,
-                &p99,
-                &lost,
-                &fixed(m.goodput, 3),
-                &least,
-                &most,
-            ]);
+        for row in of {
+            let [p50, p95, p99] = quantiles(row.added());
+            let [least, most] = row.evenness().map(|part| fixed(part, 2));
+            let (lost, goodput) = (percent(row.loss().ratio(), 2), fixed(row.goodput(), 3));
+            let queue = row.1.name;
+            table.row([&name, &rate, &queue, &p50, &p95, &p99, &lost, &goodput, &least, &most]);
             (name, rate) = ("", String::new());
         }
         let quoted = [("CAKE", load.cake), ("fq_codel", load.fq_codel)];
@@ -81,64 +73,60 @@ fn table(loads: &[Load], measured: &[Measured]) -> String {
             table.row([&"", &"", &queue, &p50, &p95, &p99, &"", &"", &"", &""]);
         }
     }
-    table.to_string()
+    table
 }
 
-fn checks(measured: &[Measured]) -> Vec<Check> {
-    let protecting = || ROWS.into_iter().filter(|row| row.protects);
-    let of = |name: &'static str| measured.iter().filter(move |m| m.row.name == name);
+fn checks(rows: &[Row<Cell, Run>]) -> Vec<Check> {
+    let protecting = || QUEUES.into_iter().filter(|queue| queue.protects);
+    let of = |name: &'static str| rows.iter().filter(move |row| row.1.name == name);
     let mut checks = Vec::new();
-    for (at, load) in LOADS.iter().enumerate() {
-        for m in measured.chunks(ROWS.len()).nth(at).into_iter().flatten() {
-            if !m.row.protects || (load.others > 0 && !m.row.has_hosts) {
-                continue;
-            }
-            let [p50, p95, p99] = quantiles(m.added);
-            let (wanted, found) = match load.wanted {
-                super::Wanted::NearCake(cake) => {
-                    let [a, b, c] = quantiles(cake.map(|of| 1.1 * of));
-                    (format!("at most {a} / {b} / {c} ms"), format!("{p50} / {p95} / {p99} ms"))
-                }
-                super::Wanted::Packets(packets) => {
-                    let most = f64::from(packets) * packet_millis(load.megabits);
-                    (format!("p99 at most {packets} packets, {} ms", fixed(most, 1)), p99)
-                }
-            };
-            checks.push(Check {
-                claim: format!(
-                    "{} at {} Mbit/s, {}: {wanted}",
-                    load.name, load.megabits, m.row.name
-                ),
-                measured: found,
-                holds: m.is_near(),
-            });
+    for row in rows {
+        let (load, queue) = row.cell;
+        if !queue.protects || (load.others > 0 && !queue.has_hosts) {
+            continue;
         }
+        let [p50, p95, p99] = quantiles(row.added());
+        let (wanted, found) = match load.wanted {
+            Wanted::NearCake(cake) => {
+                let [a, b, c] = quantiles(cake.map(|of| 1.1 * of));
+                (format!("at most {a} / {b} / {c} ms"), format!("{p50} / {p95} / {p99} ms"))
+            }
+            Wanted::Packets(packets) => {
+                let most = f64::from(packets) * packet_millis(load.megabits);
+                (format!("p99 at most {packets} packets, {} ms", fixed(most, 1)), p99)
+            }
+        };
+        checks.push(Check::new(
+            format!("{} at {} Mbit/s, {}: {wanted}", load.name, load.megabits, queue.name),
+            found,
+            row.is_near(),
+        ));
     }
-    for row in protecting() {
-        let goodput = of(row.name).next().map_or(0.0, |m| m.goodput);
-        checks.push(Check {
-            claim: format!("{}: four uploads at 10 Mbit/s carry at least {GOODPUT}", row.name),
-            measured: format!("{} Mbit/s", fixed(goodput, 3)),
-            holds: goodput >= GOODPUT,
-        });
-        let plain = of("DRR over flows").map(|m| m.goodput);
-        let parts = of(row.name).zip(plain).map(|(m, plain)| m.goodput / plain);
+    for queue in protecting() {
+        let goodput = of(queue.name).next().map_or(0.0, Row::goodput);
+        checks.push(Check::new(
+            format!("{}: four uploads at 10 Mbit/s carry at least {GOODPUT}", queue.name),
+            format!("{} Mbit/s", fixed(goodput, 3)),
+            goodput >= GOODPUT,
+        ));
+        let plain = of("DRR over flows").map(Row::goodput);
+        let parts = of(queue.name).zip(plain).map(|(row, plain)| row.goodput() / plain);
         let least = parts.fold(f64::INFINITY, f64::min);
-        checks.push(Check {
-            claim: format!(
+        checks.push(Check::new(
+            format!(
                 "{}: uploads carry at least {} % of what they carry behind plain DRR",
-                row.name,
+                queue.name,
                 percent(1.0 - COST, 0)
             ),
-            measured: format!("at least {} %", percent(least, 1)),
-            holds: least >= 1.0 - COST,
-        });
+            format!("at least {} %", percent(least, 1)),
+            least >= 1.0 - COST,
+        ));
     }
-    let lost = measured.iter().filter(|m| m.row.protects).map(|m| m.loss.lost).sum::<u64>();
-    checks.push(Check {
-        claim: "no packet of the call is lost where sparse flows are first".to_owned(),
-        measured: format!("{lost} packets"),
-        holds: lost == 0,
-    });
+    let lost = rows.iter().filter(|row| row.1.protects).map(|row| row.loss().lost).sum::<u64>();
+    checks.push(Check::new(
+        "no packet of the call is lost where sparse flows are first",
+        format!("{lost} packets"),
+        lost == 0,
+    ));
     checks
 }

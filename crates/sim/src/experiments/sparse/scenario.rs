@@ -10,49 +10,30 @@
 //! 100 Mbit/s. A packet takes 14 bytes more on the link, the header of an Ethernet frame.
 //!
 //! Queues are those of the gateway: 1,024 flow queues with CoDel in each, configured by
-//! [`Rtt::codel`] for the link. The target is 5 ms, or two packets of the link and a longer
-//! interval if that is more. The FIFO holds 1,000 packets and has no CoDel.
+//! [`Rtt::codel`](freeboard::Rtt::codel) for the link. The target is 5 ms, or two packets of the
+//! link and a longer interval if that is more. The FIFO holds 1,000 packets and has no CoDel.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 
-use freeboard::sched_core::{ConfigError, FloorShare, FlowId, Imbalance, Limits, Nanos};
-use freeboard::shaper::{Framing, Overhead, Rate, Shaper};
-use freeboard::{Isolation, Rtt};
+use serde::{Deserialize, Serialize};
 
-use crate::app::{BulkReceiver, BulkSender, Media, Packetised};
-use crate::discipline::{
-    Bottleneck, Discipline, Drops, PerUser, drr_with_codel, isolated, sqf_with_codel,
-    users_sqf_with_codel,
-};
-use crate::host::{Buffers, Host};
-use crate::link::Link;
+use freeboard::sched_core::{FlowId, Limits, Nanos};
+use freeboard::shaper::{Framing, Overhead, Rate, Shaper};
+
+use crate::app::{Media, Packetised, Transfers};
+use crate::discipline::{Discipline, GatewayQueue, PerUser};
+use crate::experiments::hosts::Site;
+use crate::host::Buffers;
 use crate::measure::delay::Delays;
 use crate::measure::goodput::{Goodput, Loss};
-use crate::network::{Application, Network, NodeId, Side};
+use crate::network::{Network, NodeId, Side};
 use crate::source::Cbr;
-use conformance::rng::Streams;
-
-/// Queue in front of the link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Queueing {
-    /// FIFO with a limit of 1,000 packets.
-    Fifo,
-    /// Deficit round robin over flows, without priority for sparse flows.
-    PlainDrr,
-    /// Deficit round robin with sparse flows first, with this isolation mode.
-    Isolated(Isolation),
-    /// Shortest queue first over flows, with this floor.
-    Sqf(FloorShare),
-    /// Deficit round robin over hosts, and shortest queue first with this floor over the flows of
-    /// each. A host has at most [`PerUser::FLOWS`] flows.
-    UsersSqf(FloorShare),
-}
 
 /// Parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
     /// Queue under test.
-    pub queueing: Queueing,
+    pub queueing: GatewayQueue,
     /// Rate of the link in Mbit/s.
     pub megabits: u32,
     /// Number of uploads of the call's host.
@@ -65,13 +46,11 @@ pub struct Setup {
     pub round_trip: Nanos,
     /// Duration of the measurement.
     pub measured: Nanos,
-    /// Seed of all random numbers.
-    pub seed: u64,
 }
 
 /// Results of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
     /// Queueing delay of each packet of the call, without its transmission time and the
     /// propagation delay.
     pub added: Delays,
@@ -79,8 +58,8 @@ pub struct Outcome {
     pub loss: Loss,
     /// Bytes of each upload that its receiver got, those of the call's host first.
     pub uploads: Vec<u64>,
-    /// Error if a packet is not accounted for.
-    pub recount: Result<(), Imbalance>,
+    /// True if every packet is accounted for.
+    pub balanced: bool,
 }
 
 /// Start of the measurement.
@@ -96,7 +75,6 @@ pub const HEADER: u32 = 14;
 pub const ROUND_TRIP: Nanos = Nanos::from_millis(50);
 const BACK: u64 = 100;
 const LIMITS: Limits = Limits { packets: 8_192, bytes: 4 << 20 };
-const FIFO_LIMITS: Limits = Limits { packets: 1_000, bytes: u32::MAX };
 /// Longer than 1,000 packets take at 1 Mbit/s, in seconds.
 const LONGEST_QUEUE: u64 = 14;
 /// More than link and queue hold together.
@@ -105,60 +83,37 @@ const CALL_PORT: u16 = 5_004;
 /// Upload `n` uses the `n`-th port from here.
 const FIRST_PORT: u16 = 8_001;
 
-/// Application of a host: uploads or their receivers, and an end of the call if it is there.
-struct App {
-    senders: Vec<BulkSender>,
-    receivers: Vec<BulkReceiver>,
-    call: Option<Media>,
-}
-
-impl Application for App {
-    fn act(&mut self, now: Nanos, host: &mut Host) -> Option<Nanos> {
-        // A fold, so that all are called.
-        let senders = self.senders.iter_mut().map(|flow| flow.act(now, host));
-        let first = senders.fold(None, earlier);
-        let receivers = self.receivers.iter_mut().map(|flow| flow.act(now, host));
-        let first = receivers.fold(first, earlier);
-        earlier(first, self.call.as_mut().and_then(|call| call.act(now, host)))
-    }
-}
-
-fn earlier(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
-    a.into_iter().chain(b).min()
-}
-
 /// Runs the scenario once.
 ///
-/// # Errors
-/// [`ConfigError`] if the queue cannot be built.
-pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
+/// # Panics
+/// If the queue does not accept packets of this length.
+#[must_use]
+pub fn run(setup: &Setup, seed: u64) -> Run {
     let end = WARM_UP.plus(setup.measured);
-    let streams = Streams::new(setup.seed);
+    let one_way = Nanos(setup.round_trip.0 / 2);
     let rate = megabits(setup.megabits.into());
-    let mut network = network(setup, rate, &streams)?;
-    let upload = |number: u16| {
+    let mut site = site(setup, rate, one_way, seed);
+    let sender = |site: &Site, number: u16| {
         let to = SocketAddrV4::new(SERVER, FIRST_PORT + number);
-        let start = streams.stream(&format!("start {number}")).below(1_000_000_000);
-        BulkSender::new(to, Nanos(start), WINDOW)
+        site.sender(&format!("start {number}"), to)
     };
-    let phase = streams.stream("call").below(20_000_000);
-    let sent = Packetised { source: Cbr::g711(Nanos(phase)), payload_type: 0, until: end };
+    let phase = site.phase("call", Nanos::from_millis(20));
+    let sent = Packetised { source: Cbr::g711(phase), payload_type: 0, until: end };
     let call = Media::new(CALL_PORT, SocketAddrV4::new(SERVER, CALL_PORT), Some(sent));
-    let own = (0..setup.own.into()).map(upload).collect();
-    let home = App { senders: own, receivers: Vec::new(), call: Some(call) };
-    let caller = add(&mut network, &streams, Side::Home, address(0), home);
+    let own = u16::from(setup.own);
+    let senders = (0..own).map(|number| sender(&site, number)).collect();
+    let home = Transfers { senders, media: Some(call), ..Transfers::default() };
+    let caller = site.add(Side::Home, address(0), home);
     for other in 0..setup.others {
-        let senders = vec![upload(u16::from(setup.own) + u16::from(other))];
-        let app = App { senders, receivers: Vec::new(), call: None };
-        add(&mut network, &streams, Side::Home, address(1 + other), app);
+        let senders = vec![sender(&site, own + u16::from(other))];
+        site.add(Side::Home, address(1 + other), Transfers { senders, ..Transfers::default() });
     }
-    let uploads = u16::from(setup.own) + u16::from(setup.others);
-    let receiver =
-        |number| BulkReceiver::new(FIRST_PORT + number, WINDOW, Goodput::over(WARM_UP, end));
+    let uploads = own + u16::from(setup.others);
+    let receivers = (0..uploads).map(|number| site.receiver(FIRST_PORT + number)).collect();
     let answer = Media::new(CALL_PORT, SocketAddrV4::new(address(0), CALL_PORT), None);
-    let receivers = (0..uploads).map(receiver).collect();
-    let server = App { senders: Vec::new(), receivers, call: Some(answer) };
-    let server = add(&mut network, &streams, Side::Internet, SERVER, server);
+    let server = Transfers { receivers, media: Some(answer), ..Transfers::default() };
+    let server = site.add(Side::Internet, SERVER, server);
+    let mut network = site.finish();
     network.run_until(end, &mut |_, _| ());
     // Packets that are queued and in transit arrive within this time, or never.
     for second in 1..=LONGEST_QUEUE {
@@ -169,72 +124,40 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     }
 
     // Delay of a packet of the call on an idle link.
-    let alone = one_way(setup).plus(rate.time_of(CALL + HEADER));
-    let (from, to) = (network.application(caller), network.application(server));
-    let sent = from.call.as_ref().map_or(&[][..], Media::sent);
-    let delays = to.call.as_ref().map_or(&[][..], Media::delays);
-    let delays = delays.iter().copied().chain(core::iter::repeat(None));
-    let counted = sent.iter().zip(delays).filter(|(sent, _)| **sent >= WARM_UP);
-    let (mut added, mut loss) = (Delays::new(), Loss::default());
-    for (_, delay) in counted {
-        loss.sent += 1;
-        match delay {
-            Some(delay) => added.record(delay.since(alone)),
-            None => loss.lost += 1,
-        }
+    let alone = one_way.plus(rate.time_of(CALL + HEADER));
+    let call = network.stream((caller, server), WARM_UP);
+    let receivers = &network.application(server).receivers;
+    Run {
+        added: call.delays().samples().iter().map(|delay| delay.since(alone)).collect(),
+        loss: call.loss(),
+        uploads: receivers.iter().map(|receiver| receiver.goodput().bytes()).collect(),
+        balanced: network.recount().is_ok(),
     }
-    let uploads = to.receivers.iter().map(|receiver| receiver.goodput().bytes()).collect();
-    Ok(Outcome { added, loss, uploads, recount: network.recount() })
 }
 
 /// Returns true if the last packet of the call has arrived.
-fn is_complete(network: &Network<App>, caller: NodeId, server: NodeId) -> bool {
-    let sent = network.application(caller).call.as_ref().map_or(0, |call| call.sent().len());
-    let seen = network.application(server).call.as_ref().map_or(0, |call| call.delays().len());
-    sent == seen
-}
-
-const fn one_way(setup: &Setup) -> Nanos {
-    Nanos(setup.round_trip.0 / 2)
+fn is_complete(network: &Network<Transfers>, caller: NodeId, server: NodeId) -> bool {
+    let call = |id| network.application(id).media.as_ref();
+    let sent = call(caller).map_or(0, |call| call.sent().len());
+    sent == call(server).map_or(0, |call| call.delays().len())
 }
 
 fn megabits(rate: u64) -> Rate {
     Rate::megabits_per_second(rate).expect("a rate that lines have")
 }
 
-fn network(setup: &Setup, rate: Rate, streams: &Streams) -> Result<Network<App>, ConfigError> {
-    let mut keys = streams.stream("flow-hash");
-    let mut key = || (u128::from(keys.bits()) << 64 | u128::from(keys.bits())).to_le_bytes();
+/// Creates the links, without hosts.
+fn site(setup: &Setup, rate: Rate, one_way: Nanos, seed: u64) -> Site {
     let overhead = Overhead::new(Framing::None, HEADER.cast_signed(), 0).expect("in range");
+    let (hosts, permitted) = (1 + u32::from(setup.others), setup.permitted);
+    let queue = setup.queueing.behind(Shaper::new(rate), overhead, hosts, MTU, permitted);
+    let queue = queue.expect("lengths and parameters are within their ranges");
     let back = Discipline::Fifo.behind(Shaper::new(megabits(BACK)), overhead, LIMITS, MTU);
-    let (queue, limits) = queue(setup, rate, overhead)?;
-    let mut up = Link::new(queue, limits.packets + 1, key(), one_way(setup));
-    if matches!(setup.queueing, Queueing::UsersSqf(_)) {
-        up = up.naming(flow_of);
-    }
-    Ok(Network::new(up, Link::new(back, LIMITS.packets + 1, key(), one_way(setup))))
-}
-
-fn queue(
-    setup: &Setup,
-    rate: Rate,
-    overhead: Overhead,
-) -> Result<(Box<dyn Bottleneck>, Limits), ConfigError> {
-    let line = Shaper::new(rate);
-    let codel = Rtt::INTERNET.codel(rate, MTU + HEADER).with_mtu(MTU);
-    Ok(match setup.queueing {
-        Queueing::Fifo => (Discipline::Fifo.behind(line, overhead, FIFO_LIMITS, MTU), FIFO_LIMITS),
-        Queueing::PlainDrr => (drr_with_codel(codel, line, overhead, LIMITS, MTU)?, LIMITS),
-        Queueing::Isolated(isolation) => {
-            let drops = Drops::CoDel(codel);
-            (isolated(isolation, drops, line, overhead, LIMITS, setup.permitted)?, LIMITS)
-        }
-        Queueing::Sqf(floor) => (sqf_with_codel(floor, codel, line, overhead, LIMITS)?, LIMITS),
-        Queueing::UsersSqf(floor) => {
-            let hosts = 1 + u32::from(setup.others);
-            (users_sqf_with_codel(floor, codel, hosts, MTU, line, overhead, LIMITS)?, LIMITS)
-        }
-    })
+    let links = [(queue, setup.queueing.limits().packets), (back, LIMITS.packets)];
+    let has_users = matches!(setup.queueing, GatewayQueue::UsersSqf(_));
+    let naming: Option<fn(&[u8]) -> FlowId> = if has_users { Some(flow_of) } else { None };
+    let goodput = Goodput::over(WARM_UP, WARM_UP.plus(setup.measured));
+    Site::new(seed, links, one_way, naming, (WINDOW, goodput))
 }
 
 /// Returns the flow of an upload packet, by its source address and destination port.
@@ -250,17 +173,6 @@ fn flow_of(packet: &[u8]) -> FlowId {
     PerUser::flow(host - 1, flow % PerUser::FLOWS)
 }
 
-fn add(
-    network: &mut Network<App>,
-    streams: &Streams,
-    side: Side,
-    address: Ipv4Addr,
-    app: App,
-) -> NodeId {
-    let seed = streams.stream(&format!("host {address}")).bits();
-    network.add(side, Host::new(address, seed), app)
-}
-
 /// Returns an address of a private network (RFC 1918); the call comes from host 0.
 const fn address(host: u8) -> Ipv4Addr {
     Ipv4Addr::new(192, 168, 1, 1 + host)
@@ -271,51 +183,46 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 
 #[cfg(test)]
 mod tests {
+    use freeboard::Isolation;
+    use freeboard::sched_core::FloorShare;
+
     use super::*;
 
     /// Goal: the added delay is that caused by others. Method: a call without uploads.
     #[test]
     fn a_call_alone_waits_for_nothing() {
         for queueing in [
-            Queueing::Fifo,
-            Queueing::Isolated(Isolation::DualSrcHost),
-            Queueing::Sqf(FloorShare::EIGHTH),
-            Queueing::UsersSqf(FloorShare::EIGHTH),
+            GatewayQueue::Fifo,
+            GatewayQueue::Isolated(Isolation::DualSrcHost),
+            GatewayQueue::Sqf(FloorShare::EIGHTH),
+            GatewayQueue::UsersSqf(FloorShare::EIGHTH),
         ] {
             let measured = Nanos::from_secs(1);
             let round_trip = ROUND_TRIP;
-            let (own, others, permitted, seed) = (0, 0, MTU, 1);
+            let (own, others, permitted) = (0, 0, MTU);
             let setup =
-                Setup { queueing, megabits: 1, own, others, permitted, round_trip, measured, seed };
-            let outcome = run(&setup).unwrap();
+                Setup { queueing, megabits: 1, own, others, permitted, round_trip, measured };
+            let outcome = run(&setup, 1);
             assert_eq!(outcome.loss, Loss { sent: 50, lost: 0 });
             // Tolerance for rounding on the link, and for the microseconds of the hosts' clocks.
             assert!(outcome.added.quantile(1_000).unwrap() <= Nanos::from_micros(2));
-            assert_eq!(outcome.recount, Ok(()));
+            assert!(outcome.balanced);
         }
     }
 
     #[test]
     fn a_seed_names_a_run() {
         let run = |seed| {
-            let queueing = Queueing::Isolated(Isolation::TripleIsolate);
+            let queueing = GatewayQueue::Isolated(Isolation::TripleIsolate);
             let measured = Nanos::from_secs(2);
             let (own, others, permitted, round_trip) = (2, 2, MTU, ROUND_TRIP);
-            let setup = Setup {
-                queueing,
-                megabits: 10,
-                own,
-                others,
-                permitted,
-                round_trip,
-                measured,
-                seed,
-            };
-            run(&setup).unwrap()
+            let setup =
+                Setup { queueing, megabits: 10, own, others, permitted, round_trip, measured };
+            run(&setup, seed)
         };
         let first = run(1);
         assert_eq!(first, run(1));
         assert_ne!(first, run(2));
-        assert_eq!((first.recount, first.uploads.len()), (Ok(()), 4));
+        assert_eq!((first.balanced, first.uploads.len()), (true, 4));
     }
 }

@@ -7,9 +7,10 @@
 use freeboard::sched_core::{FloorShare, Nanos};
 
 use super::report::quantiles;
-use super::scenario::Queueing;
-use super::{Load, Measured, Row, Wanted, load, packet_millis};
-use crate::experiments::Check;
+use super::scenario::Run;
+use super::{Cell, Load, Queue, Wanted, load, packet_millis};
+use crate::discipline::GatewayQueue;
+use crate::experiments::{Check, Row};
 use crate::plot::fixed;
 
 /// Text above the table.
@@ -33,56 +34,58 @@ const SQF_FLOOR: &str = "sqf (gateway)";
 const USERS: &str = "users+sqf, no floor";
 const USERS_FLOOR: &str = "users+sqf (gateway)";
 
-pub(super) const ROWS: [Row; 4] = [
-    row(SQF, Queueing::Sqf(FloorShare::NONE)),
-    row(SQF_FLOOR, Queueing::Sqf(FloorShare::EIGHTH)),
-    row(USERS, Queueing::UsersSqf(FloorShare::NONE)),
-    row(USERS_FLOOR, Queueing::UsersSqf(FloorShare::EIGHTH)),
+pub(super) const QUEUES: [Queue; 4] = [
+    queue(SQF, GatewayQueue::Sqf(FloorShare::NONE)),
+    queue(SQF_FLOOR, GatewayQueue::Sqf(FloorShare::EIGHTH)),
+    queue(USERS, GatewayQueue::UsersSqf(FloorShare::NONE)),
+    queue(USERS_FLOOR, GatewayQueue::UsersSqf(FloorShare::EIGHTH)),
 ];
 
-const fn row(name: &'static str, queueing: Queueing) -> Row {
-    Row { name, queueing, has_hosts: matches!(queueing, Queueing::UsersSqf(_)), protects: false }
+const fn queue(name: &'static str, queueing: GatewayQueue) -> Queue {
+    Queue {
+        name,
+        queueing,
+        has_hosts: matches!(queueing, GatewayQueue::UsersSqf(_)),
+        protects: false,
+    }
 }
 
 /// Minimum of an upload relative to its share: a floor of an eighth only, shared by all that have a
 /// share of the rest.
 const FLOOR: f64 = 0.125;
 
-pub(super) fn checks(measured: &[Measured]) -> Vec<Check> {
-    let of = |name: &'static str| measured.iter().filter(move |m| m.row.name == name);
-    let least = |name| of(name).map(|m| m.evenness[0]).fold(f64::INFINITY, f64::min);
+pub(super) fn checks(rows: &[Row<Cell, Run>]) -> Vec<Check> {
+    let of = |name: &'static str| rows.iter().filter(move |row| row.1.name == name);
+    let least = |name| of(name).map(|row| row.evenness()[0]).fold(f64::INFINITY, f64::min);
     let mut checks = Vec::new();
     for (name, has_floor) in [(SQF, false), (USERS, false), (SQF_FLOOR, true), (USERS_FLOOR, true)]
     {
         let found = least(name);
-        checks.push(Check {
-            claim: if has_floor {
+        checks.push(Check::new(
+            if has_floor {
                 format!("{name}: every upload has at least {FLOOR} of its part in every run")
             } else {
                 format!("{name}: an upload starves, with less than {FLOOR} of its part in some run")
             },
-            measured: fixed(found, 3),
-            holds: (found >= FLOOR) == has_floor,
-        });
+            fixed(found, 3),
+            (found >= FLOOR) == has_floor,
+        ));
     }
-    for m in of(SQF_FLOOR) {
-        let [p50, p95, p99] = quantiles(m.added);
-        let Wanted::Packets(packets) = m.load.wanted else { continue };
-        let most = fixed(f64::from(packets) * packet_millis(m.load.megabits), 1);
-        checks.push(Check {
-            claim: format!(
-                "{}, {SQF_FLOOR}: p99 at most {packets} packets, {most} ms",
-                m.load.name
-            ),
-            measured: format!("{p50} / {p95} / {p99} ms"),
-            holds: m.is_near(),
-        });
+    for row in of(SQF_FLOOR) {
+        let [p50, p95, p99] = quantiles(row.added());
+        let Wanted::Packets(packets) = row.0.wanted else { continue };
+        let most = fixed(f64::from(packets) * packet_millis(row.0.megabits), 1);
+        checks.push(Check::new(
+            format!("{}, {SQF_FLOOR}: p99 at most {packets} packets, {most} ms", row.0.name),
+            format!("{p50} / {p95} / {p99} ms"),
+            row.is_near(),
+        ));
     }
-    let lost = measured.iter().map(|m| m.loss.lost).sum::<u64>();
-    checks.push(Check {
-        claim: "no packet of the call is lost behind shortest queue first".to_owned(),
-        measured: format!("{lost} packets"),
-        holds: lost == 0,
-    });
+    let lost = rows.iter().map(|row| row.loss().lost).sum::<u64>();
+    checks.push(Check::new(
+        "no packet of the call is lost behind shortest queue first",
+        format!("{lost} packets"),
+        lost == 0,
+    ));
     checks
 }

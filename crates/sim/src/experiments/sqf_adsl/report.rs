@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use super::scenario::{CONSTANT, Cell, FULL, GROWING, ONE_PACKET, PAGES, Part, Run};
 use super::{DRR, LOADS, MOST, ONE_PACKET_LOADS, SQF, SQF_MANY, VIRTUAL_QUEUES};
-use crate::discipline::GatewayQueue::{self, Fifo, Smart};
+use crate::discipline::UplinkQueue::{self, Fifo, Smart};
 use crate::experiments::harness::find;
 use crate::experiments::home_gateway::calls::Call;
 use crate::experiments::{self, Check, Report};
@@ -62,7 +62,7 @@ fn load_time(row: &Row, page: usize) -> Option<Estimate> {
 }
 
 /// Returns the load time of each page behind the first queue divided by that behind the second.
-fn gains(rows: &[Row], part: Part, uploads: u16, queues: [GatewayQueue; 2]) -> [f64; PAGES.len()] {
+fn gains(rows: &[Row], part: Part, uploads: u16, queues: [UplinkQueue; 2]) -> [f64; PAGES.len()] {
     let time = |row, page| load_time(row, page).map_or(f64::INFINITY, |time| time.mean);
     let [slow, fast] = queues.map(|queue| find(rows, &Cell { part, uploads, queue }));
     core::array::from_fn(|page| time(slow, page) / time(fast, page))
@@ -76,7 +76,9 @@ fn table_of_pages(rows: &[Row]) -> TextTable<11> {
     // Few pages load behind a FIFO with more uploads.
     let is_shown = |row: &&Row| [FULL, ONE_PACKET].contains(&row.part) && row.uploads < MOST;
     let shown: Vec<&Row> = rows.iter().filter(is_shown).collect();
-    let time = |row: &Row, page| load_time(row, page).map_or_else(String::new, |t| t.to_string());
+    let time = |row: &Row, page| {
+        load_time(row, page).map_or_else(String::new, |time| time.text(|mean| fixed(mean, 2)))
+    };
     let gains = |row: &Row| gains(rows, row.part, row.uploads, [Fifo, row.queue]);
     TextTable::of(
         &shown,

@@ -16,7 +16,7 @@ use freeboard::sched_core::{Limits, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::app::PageKind;
-use crate::discipline::{GatewayQueue, line};
+use crate::discipline::{UplinkQueue, line};
 use crate::experiments::home_gateway::calls::Call;
 use crate::experiments::home_gateway::site::{Site, WINDOW};
 use crate::measure::goodput::Goodput;
@@ -58,7 +58,7 @@ pub struct Cell {
     /// Number of uploads.
     pub uploads: u16,
     /// Queue of the uplink.
-    pub queue: GatewayQueue,
+    pub queue: UplinkQueue,
 }
 
 /// Results of a run.
@@ -101,7 +101,7 @@ const FIRST_PEER: u16 = 256;
 pub fn run(&Cell { part, uploads, queue }: &Cell, seed: u64) -> Run {
     let end = Nanos::from_secs(part.seconds);
     let up = queue.behind(line(1), Limits::packets(part.buffer), MTU);
-    let down = GatewayQueue::Fifo.behind(line(12), Limits::packets(DOWNLINK_PACKETS), MTU);
+    let down = UplinkQueue::Fifo.behind(line(12), Limits::packets(DOWNLINK_PACKETS), MTU);
     let mut site = Site::new(seed, up, down, part.buffer.max(DOWNLINK_PACKETS) + 1, DELAY);
     let begins = site.phases("upload", uploads, Nanos::from_secs(part.starting));
     site.add_uploads(FIRST_PEER, &begins, part.in_flight, Goodput::over(WARM_UP, end));
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn a_call_is_good_in_a_virtual_queue_and_bad_in_the_default_queue() {
         let calls = |virtual_queues| {
-            let queue = GatewayQueue::Sqf(virtual_queues);
+            let queue = UplinkQueue::Sqf(virtual_queues);
             let run = run(&Cell { part: CONSTANT, uploads: 60, queue }, 1);
             assert!(run.balanced);
             run.calls

@@ -13,20 +13,19 @@
 //! have a constant rate. It does not give the round-trip time either. The direction does not matter
 //! to a queue: here the hosts at the near end of the link send.
 
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::Ipv4Addr;
 
 use freeboard::sched_core::{Imbalance, Limits, Nanos};
 use freeboard::shaper::{Overhead, Rate, Shaper};
 
-use crate::app::{BulkOrMedia, BulkReceiver, BulkSender, Media, Packetised};
+use crate::app::Packetised;
 use crate::discipline::Discipline;
 use crate::experiments::home_gateway::MediaStream;
-use crate::host::{Buffers, Host};
-use crate::link::Link;
+use crate::experiments::hosts::Site;
+use crate::host::Buffers;
 use crate::measure::goodput::Goodput;
-use crate::network::{Network, NodeId, Side};
+use crate::network::NodeId;
 use crate::source::Cbr;
-use conformance::rng::Streams;
 
 /// Parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +49,6 @@ const LINE: u64 = 10_000_000;
 const LIMITS: Limits = Limits::packets(50);
 const MTU: u32 = 1_500;
 const WINDOW: Buffers = Buffers { send: 1 << 16, receive: 65_535 };
-const PORT: u16 = 5_004;
 const VIDEO_PAYLOAD: u32 = 1_316;
 /// 1,316 bytes at 5 Mbit/s.
 const VIDEO_PERIOD: Nanos = Nanos(2_105_600);
@@ -76,16 +74,23 @@ pub struct Outcome {
 /// Runs the scenario once.
 #[must_use]
 pub fn run(setup: &Setup) -> Outcome {
-    let mut site = Site::new(setup);
+    let link = |discipline: Discipline, rate, limits: Limits| {
+        let line = Shaper::new(Rate::bits_per_second(rate).expect("a rate that lines have"));
+        (discipline.behind(line, Overhead::RAW, limits, MTU), limits.packets)
+    };
+    let back = link(Discipline::Fifo, 10 * LINE, Limits::packets(1_000));
+    let links = [link(setup.discipline, LINE, LIMITS), back];
+    let counted = (WINDOW, Goodput::over(WARM_UP, setup.duration));
+    let mut site = Site::new(setup.seed, links, Nanos(setup.round_trip.0 / 2), None, counted);
     let receivers: Vec<NodeId> = (0..setup.downloads.min(MOST_DOWNLOADS))
-        .map(|number| site.add_download(number, setup.duration))
+        .map(|number| site.add_bulk(&format!("download {number}"), ends(1 + number)))
         .collect();
-    let phase = site.phase("video", VIDEO_PERIOD);
-    let source = Cbr::new(phase, VIDEO_PERIOD, VIDEO_PAYLOAD);
-    let video = site.add_media(VIDEO, source, setup.duration);
+    let sent = |source| Packetised { source, payload_type: 33, until: setup.duration };
+    let source = Cbr::new(site.phase("video", VIDEO_PERIOD), VIDEO_PERIOD, VIDEO_PAYLOAD);
+    let video = site.add_media(ends(VIDEO), sent(source));
     let source = Cbr::g711(site.phase("sound", SOUND_PERIOD));
-    let sound = site.add_media(SOUND, source, setup.duration);
-    let mut network = site.network;
+    let sound = site.add_media(ends(SOUND), sent(source));
+    let mut network = site.finish();
     // A second for packets in transit: the buffer is empty after 60 ms.
     network.run_until(setup.duration.plus(Nanos::from_secs(1)), &mut |_, _| ());
     Outcome {
@@ -96,66 +101,9 @@ pub fn run(setup: &Setup) -> Outcome {
     }
 }
 
-/// Returns an address of a private network (RFC 1918), one network for each side.
-const fn address(side: Side, host: u8) -> Ipv4Addr {
-    match side {
-        Side::Home => Ipv4Addr::new(10, 1, 0, host),
-        Side::Internet => Ipv4Addr::new(10, 2, 0, host),
-    }
-}
-
-/// A network under construction.
-struct Site {
-    streams: Streams,
-    network: Network<BulkOrMedia>,
-}
-
-impl Site {
-    fn new(setup: &Setup) -> Self {
-        let streams = Streams::new(setup.seed);
-        let mut keys = streams.stream("flow-hash");
-        let mut key = || (u128::from(keys.bits()) << 64 | u128::from(keys.bits())).to_le_bytes();
-        let line = |rate| Shaper::new(Rate::bits_per_second(rate).expect("a rate that lines have"));
-        let one_way = Nanos(setup.round_trip.0 / 2);
-        let mut link = |discipline: Discipline, rate, limits: Limits| {
-            let queue = discipline.behind(line(rate), Overhead::RAW, limits, MTU);
-            Link::new(queue, limits.packets + 1, key(), one_way)
-        };
-        let tested = link(setup.discipline, LINE, LIMITS);
-        let back = link(Discipline::Fifo, 10 * LINE, Limits::packets(1_000));
-        Self { streams, network: Network::new(tested, back) }
-    }
-
-    /// Returns a random time within the first `span`, from the random stream with this name.
-    fn phase(&self, name: &str, span: Nanos) -> Nanos {
-        Nanos(self.streams.stream(name).below(span.0))
-    }
-
-    fn add(&mut self, side: Side, host: u8, app: BulkOrMedia) -> NodeId {
-        let address = address(side, host);
-        let seed = self.streams.stream(&format!("host {address}")).bits();
-        self.network.add(side, Host::new(address, seed), app)
-    }
-
-    /// Adds a download and returns its receiver.
-    fn add_download(&mut self, number: u8, end: Nanos) -> NodeId {
-        let host = 1 + number;
-        let to = SocketAddrV4::new(address(Side::Internet, host), PORT);
-        let start = self.phase(&format!("download {number}"), Nanos::from_secs(1));
-        self.add(Side::Home, host, BulkOrMedia::Sender(BulkSender::new(to, start, WINDOW)));
-        let receiver = BulkReceiver::new(PORT, WINDOW, Goodput::over(WARM_UP, end));
-        self.add(Side::Internet, host, BulkOrMedia::Receiver(receiver))
-    }
-
-    /// Adds a stream and returns sender and receiver.
-    fn add_media(&mut self, host: u8, source: Cbr, until: Nanos) -> (NodeId, NodeId) {
-        let end = |side| SocketAddrV4::new(address(side, host), PORT);
-        let sent = Packetised { source, payload_type: 33, until };
-        let from = Media::new(PORT, end(Side::Internet), Some(sent));
-        let to = Media::new(PORT, end(Side::Home), None);
-        let from = self.add(Side::Home, host, BulkOrMedia::Media(from));
-        (from, self.add(Side::Internet, host, BulkOrMedia::Media(to)))
-    }
+/// Returns addresses of private networks (RFC 1918), one network for each side.
+const fn ends(host: u8) -> [Ipv4Addr; 2] {
+    [Ipv4Addr::new(10, 1, 0, host), Ipv4Addr::new(10, 2, 0, host)]
 }
 
 #[cfg(test)]

@@ -2,16 +2,17 @@
 
 use freeboard::sched_core::Nanos;
 
-use super::scenario::{BUFFER, Queueing, ROUND_TRIP, Run, Setup, Video, run};
+use super::scenario::{BUFFER, Queueing, ROUND_TRIP, Run, Setup, Video, WARM_UP, run};
 use crate::experiments::harness::Functions;
-use crate::experiments::{Check, Experiment, Report, Row, Runs};
+use crate::experiments::{Check, Experiment, Report, Row};
 use crate::plot::{Chart, Column, Mark, TextTable, percent};
 
 /// The experiment `sim reproduce sqf-video-jitter`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-video-jitter",
+    quick: 2,
     about: "SQF-VBR Fig. 8: loss of a video behind SQF with Gaussian delays at its sender, 10 and 100 Mbit/s",
-    runs: Runs::Sweep(&Functions { cells, run, report }),
+    runs: &Functions { cells, run, report },
 };
 
 /// Rates of the link in Mbit/s, and the duration of a run at each.
@@ -74,7 +75,7 @@ lost packets of the video in %, mean of {seeds} seeds; {} s at 10 Mbit/s and {} 
 ",
         RATES[0].1.0 / 1_000_000_000,
         RATES[1].1.0 / 1_000_000_000,
-        scenario::WARM_UP.0 / 1_000_000_000,
+        WARM_UP.0 / 1_000_000_000,
     );
     Report::new(text)
         .table("loss", &table(&curves))
@@ -152,16 +153,16 @@ fn checks(curves: &[&Curve]) -> Vec<Check> {
         curves.iter().filter_map(|curve| curve.first()).map(|row| row.most(|run| run.video.loss));
     let constant = constant.fold(0.0, f64::max);
     vec![
-        Check {
-            claim: "without delays the video loses nothing at either rate".to_owned(),
-            measured: format!("at most {} % in any run", percent(constant, 2)),
-            holds: constant < LOST / 10.0,
-        },
-        Check {
-            claim: "at 10 Mbit/s loss appears at 3 to 8 ms (5 ms in the paper) for some number of downloads, in either order".to_owned(),
-            measured: format!("in order from {}; overtaking from {}", told(slow), told(slow_overtaking)),
-            holds: slow.iter().any(is_near) && slow_overtaking.iter().any(is_near),
-        },
+        Check::new(
+            "without delays the video loses nothing at either rate",
+            format!("at most {} % in any run", percent(constant, 2)),
+            constant < LOST / 10.0,
+        ),
+        Check::new(
+            "at 10 Mbit/s loss appears at 3 to 8 ms (5 ms in the paper) for some number of downloads, in either order",
+            format!("in order from {}; overtaking from {}", told(slow), told(slow_overtaking)),
+            slow.iter().any(is_near) && slow_overtaking.iter().any(is_near),
+        ),
         Check::differs(
             "at 10 Mbit/s loss appears at 3 to 8 ms for all numbers of downloads",
             &format!(
@@ -170,11 +171,11 @@ fn checks(curves: &[&Curve]) -> Vec<Check> {
             format!("in order from {}", told(slow)),
             slow.iter().all(is_near),
         ),
-        Check {
-            claim: "at 100 Mbit/s it appears at no smaller deviation; if packets overtake, at twice the deviation or never".to_owned(),
-            measured: format!("in order from {}; overtaking from {}", told(fast), told(fast_overtaking)),
-            holds: later(slow, fast, 1) && later(slow_overtaking, fast_overtaking, 2),
-        },
+        Check::new(
+            "at 100 Mbit/s it appears at no smaller deviation; if packets overtake, at twice the deviation or never",
+            format!("in order from {}; overtaking from {}", told(fast), told(fast_overtaking)),
+            later(slow, fast, 1) && later(slow_overtaking, fast_overtaking, 2),
+        ),
         Check::differs(
             "in order it appears at 100 Mbit/s at twice the deviation or more for all numbers of downloads",
             "a packet that is late by d releases the packets of d at once; a faster link drains this burst faster, but the burst is as long",
@@ -183,7 +184,11 @@ fn checks(curves: &[&Curve]) -> Vec<Check> {
         ),
         Check::accounted_for(
             "runs",
-            curves.iter().flat_map(|curve| curve.iter()).flat_map(|row| &row.runs).map(|run| run.balanced),
+            curves
+                .iter()
+                .flat_map(|curve| curve.iter())
+                .flat_map(|row| &row.runs)
+                .map(|run| run.balanced),
         ),
     ]
 }

@@ -4,14 +4,15 @@ use freeboard::sched_core::Nanos;
 
 use super::scenario::{BUFFER, Queueing, ROUND_TRIP, Run, Setup, Video, WARM_UP, run};
 use crate::experiments::harness::Functions;
-use crate::experiments::{Check, Experiment, Report, Row, Runs};
+use crate::experiments::{Check, Experiment, Report, Row};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 
 /// The experiment `sim reproduce sqf-video-peak`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-video-peak",
+    quick: 2,
     about: "SQF-VBR §V: loss of a video behind SQF by its peak rate, beside downloads",
-    runs: Runs::Sweep(&Functions { cells, run, report }),
+    runs: &Functions { cells, run, report },
 };
 
 /// Peak rates of the payload in kbit/s, and numbers of downloads.

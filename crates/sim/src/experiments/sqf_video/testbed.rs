@@ -5,7 +5,7 @@ use freeboard::sched_core::Nanos;
 
 use super::scenario::{BUFFER, Queueing, ROUND_TRIP, Run, Setup, Video, WARM_UP, run};
 use crate::experiments::harness::Functions;
-use crate::experiments::{Experiment, Report, Row, Runs};
+use crate::experiments::{Experiment, Report, Row};
 use crate::plot::Column::{Left, Right};
 use crate::plot::{Chart, Mark, TextTable, fixed, percent};
 
@@ -14,8 +14,9 @@ mod checks;
 /// The experiment `sim reproduce sqf-video-testbed`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-video-testbed",
+    quick: 2,
     about: "SQF-VBR Figs. 6, 7 and Table I: a video and its audio beside downloads, FIFO, FQ, SQF",
-    runs: Runs::Sweep(&Functions { cells, run, report }),
+    runs: &Functions { cells, run, report },
 };
 
 const QUEUES: [Queueing; 4] = [Queueing::Fifo, Queueing::Fq, Queueing::Sqf, Queueing::Smart];

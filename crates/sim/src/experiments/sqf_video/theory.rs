@@ -5,15 +5,16 @@ use freeboard::sched_core::Nanos;
 use super::formulas::{Estimates, Link};
 use super::saturated::{BUFFER, MEGABITS, PACKET, Run, Setup, Timing, run};
 use crate::experiments::harness::Functions;
-use crate::experiments::{Check, Experiment, Report, Row, Runs};
+use crate::experiments::{Check, Experiment, Report, Row};
 use crate::measure::estimate::Spread;
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 
 /// The experiment `sim reproduce sqf-video-theory`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-video-theory",
+    quick: 2,
     about: "SQF-VBR Figs. 3, 4 and rule (3): priority of a Poisson video, by formula and in the queue",
-    runs: Runs::Sweep(&Functions { cells, run, report }),
+    runs: &Functions { cells, run, report },
 };
 
 /// Numbers of flows in Figs. 3 and 4.
@@ -257,11 +258,11 @@ fn formula_checks() -> Vec<Check> {
         queue.1 < poisson.1.min(normal.1)
     });
     vec![
-        Check {
-            claim: "20 flows, 6 Mbit/s: p is close to 0 (below 1 %) and T above 180 minutes, with the normal approximation".to_owned(),
-            measured: told(at_6.normal),
-            holds: anchors(at_6.normal),
-        },
+        Check::new(
+            "20 flows, 6 Mbit/s: p is close to 0 (below 1 %) and T above 180 minutes, with the normal approximation",
+            told(at_6.normal),
+            anchors(at_6.normal),
+        ),
         Check::differs(
             "the same with the exact Poisson distribution",
             "its tail is heavier; the paper's curves fit the normal approximation only",
@@ -274,11 +275,11 @@ fn formula_checks() -> Vec<Check> {
             told(at_6.queue),
             anchors(at_6.queue),
         ),
-        Check {
-            claim: "20 flows, 3 to 9.5 Mbit/s: the queue loses its priority sooner than both estimates say".to_owned(),
-            measured: "in minutes, see the table".to_owned(),
-            holds: is_worse,
-        },
+        Check::new(
+            "20 flows, 3 to 9.5 Mbit/s: the queue loses its priority sooner than both estimates say",
+            "in minutes, see the table".to_owned(),
+            is_worse,
+        ),
     ]
 }
 
@@ -300,21 +301,21 @@ fn queue_checks(
     let results: Vec<_> = rule.iter().map(rule_result).collect();
     let [(_, constant), (_, late), (reached, lost)] = results[..] else { return Vec::new() };
     vec![
-        Check {
-            claim: "the simulated queue alone has the first passage time of M/D/1, to 3.5 standard errors".to_owned(),
-            measured: format!("at most {} standard errors off", fixed(off, 1)),
-            holds: off <= 3.5,
-        },
-        Check {
-            claim: "behind SQF with flows that fill the buffer the video loses its priority no later (rows with 16 passages and more)".to_owned(),
-            measured: format!("after {ratios} of the time"),
-            holds: ratios.count > 0 && ratios.most < 1.1,
-        },
-        Check {
-            claim: "rule (3): three streams of 2 Mbit/s at constant rate, exact or with 4 ms of Gaussian delay, lose below 0.1 % beside 20 flows".to_owned(),
-            measured: format!("{} and {} %", percent(constant, 2), percent(late, 2)),
-            holds: constant.max(late) < 0.001,
-        },
+        Check::new(
+            "the simulated queue alone has the first passage time of M/D/1, to 3.5 standard errors",
+            format!("at most {} standard errors off", fixed(off, 1)),
+            off <= 3.5,
+        ),
+        Check::new(
+            "behind SQF with flows that fill the buffer the video loses its priority no later (rows with 16 passages and more)",
+            format!("after {ratios} of the time"),
+            ratios.count > 0 && ratios.most < 1.1,
+        ),
+        Check::new(
+            "rule (3): three streams of 2 Mbit/s at constant rate, exact or with 4 ms of Gaussian delay, lose below 0.1 % beside 20 flows",
+            format!("{} and {} %", percent(constant, 2), percent(late, 2)),
+            constant.max(late) < 0.001,
+        ),
         Check::differs(
             "rule (3): three Poisson streams of 2 Mbit/s keep the priority beside 20 flows",
             "together they are the queue of 6 Mbit/s above, which reaches the threshold every 18 s or sooner; while the flows keep equal queues it recovers, and little is lost",

@@ -2,10 +2,10 @@
 
 use freeboard::sched_core::{FloorShare, Nanos};
 
-use super::scenario::{BULK_OF_A, DELAY, MTU};
-use super::{BULK_OF_B, FLOOR, Measured, Row, Stream};
+use super::scenario::{BULK_OF_A, Cell, DELAY, MTU, Run};
+use super::{BULK_OF_B, CALL, FLOOR, Of, VIDEO};
 use crate::discipline::UserFlows;
-use crate::experiments::{Check, Report};
+use crate::experiments::{Check, Report, Row};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, millis, percent};
 
 /// Maximum difference of a user's share from one half of the link.
@@ -17,10 +17,13 @@ const PROTECTED: f64 = 0.001;
 /// Minimum loss of an unprotected video.
 const CUT: f64 = 0.2;
 
-pub(super) fn report(measured: &[Measured], seeds: u32) -> Report {
-    let text = format!("{}\n{}\n{}", heading(seeds), table(measured), bounds(measured));
-    let charts = picture(measured, seeds);
-    Report::new(text).picture("users-sqf", charts).checks(checks(measured))
+pub(super) fn report(rows: &[Row<Cell, Run>], seeds: u32) -> Report {
+    Report::new(heading(seeds) + "\n")
+        .table("queues", &table(rows))
+        .with_text("\n")
+        .table("bounds", &bounds(rows))
+        .picture("users-sqf", charts(rows, seeds))
+        .checks(checks(rows))
 }
 
 fn heading(seeds: u32) -> String {
@@ -36,176 +39,165 @@ The floor gives one byte of {FLOOR} to the queue that has waited longest
     )
 }
 
-fn table(measured: &[Measured]) -> String {
-    let mut table = TextTable::new([
-        Column::Left("queue"),
-        Column::Right("B's flows"),
-        Column::Right("A's share, %"),
-        Column::Right("A's transfers, Mbit/s"),
-        Column::Right("video lost, %"),
-        Column::Right("avg, ms"),
-        Column::Right("max"),
-        Column::Right("call lost, %"),
-        Column::Right("avg, ms"),
-        Column::Right("max"),
-    ]);
-    let margin = |mean: String, margin: Option<String>| {
-        margin.map_or(mean.clone(), |margin| format!("{mean} ±{margin}"))
-    };
-    for m in measured {
-        let mean = |stream: &Stream| millis(stream.delays.summary().map(|summary| summary.mean));
-        table.row([
-            &m.row.name,
-            &m.bulk_of_b,
-            &margin(percent(m.share.mean, 1), m.share.margin.map(|share| percent(share, 1))),
-            &margin(fixed(m.bulk.mean, 2), m.bulk.margin.map(|rate| fixed(rate, 2))),
-            &percent(m.video.loss.ratio(), 2),
-            &mean(&m.video),
-            &millis(m.video.max()),
-            &percent(m.call.loss.ratio(), 2),
-            &mean(&m.call),
-            &millis(m.call.max()),
-        ]);
+fn table(rows: &[Row<Cell, Run>]) -> TextTable<10> {
+    let lost = |row: &Row<Cell, Run>, of: Of| percent(row.all(of).loss.ratio(), 2);
+    let summary = |row: &Row<Cell, Run>, of: Of| row.all(of).delays.summary();
+    let mean = |row: &Row<Cell, Run>, of| millis(summary(row, of).map(|delays| delays.mean));
+    let max = |row: &Row<Cell, Run>, of| millis(summary(row, of).map(|delays| delays.max));
+    let bulk = |row: &Row<Cell, Run>| row.estimate(|run| run.bulk_of_a as f64 / 1e6);
+    TextTable::of(
+        rows,
+        [
+            (Column::Left("queue"), &|row| row.name.to_owned()),
+            (Column::Right("B's flows"), &|row| row.bulk_of_b.to_string()),
+            (Column::Right("A's share, %"), &|row| row.share().text(|share| percent(share, 1))),
+            (Column::Right("A's transfers, Mbit/s"), &|row| bulk(row).text(|rate| fixed(rate, 2))),
+            (Column::Right("video lost, %"), &|row| lost(row, VIDEO)),
+            (Column::Right("avg, ms"), &|row| mean(row, VIDEO)),
+            (Column::Right("max"), &|row| max(row, VIDEO)),
+            (Column::Right("call lost, %"), &|row| lost(row, CALL)),
+            (Column::Right("avg, ms"), &|row| mean(row, CALL)),
+            (Column::Right("max"), &|row| max(row, CALL)),
+        ],
+    )
+}
+
+/// Maximum delay of the call behind a queue, over both loads, and its bound.
+struct Bounded {
+    name: &'static str,
+    most: Nanos,
+    bound: Nanos,
+}
+
+impl Bounded {
+    fn all(rows: &[Row<Cell, Run>]) -> Vec<Self> {
+        let of = |pair: &[Row<Cell, Run>]| {
+            let most = pair.iter().filter_map(|row| row.all(CALL).delays.quantile(1_000)).max()?;
+            Some(Self { name: pair[0].name, most, bound: pair[0].bound()? })
+        };
+        rows.chunks(BULK_OF_B.len()).filter_map(of).collect()
     }
-    table.to_string()
-}
 
-/// Returns the table of the maximum delay of the call, over both loads, and its bound.
-fn bounds(measured: &[Measured]) -> String {
-    let mut table = TextTable::new([
-        Column::Left("call beyond propagation, ms"),
-        Column::Right("most"),
-        Column::Right("bound"),
-        Column::Right("% of it"),
-    ]);
-    for (row, most, bound) in bounded(measured) {
-        let beyond = |time: Nanos| millis(Some(time.since(DELAY)));
-        let part = most.since(DELAY).0 as f64 / bound.since(DELAY).0 as f64;
-        table.row([&row.name, &beyond(most), &beyond(bound), &percent(part, 1)]);
+    /// Returns the used part of the bound, without propagation.
+    fn part(&self) -> f64 {
+        self.most.since(DELAY).0 as f64 / self.bound.since(DELAY).0 as f64
     }
-    table.to_string()
 }
 
-fn bounded(measured: &[Measured]) -> Vec<(Row, Nanos, Nanos)> {
-    let row = |pair: &[Measured]| {
-        let [first, ..] = pair else { return None };
-        let most = pair.iter().filter_map(|m| m.call.max()).max()?;
-        Some((first.row, most, first.row.bound()?))
-    };
-    measured.chunks(BULK_OF_B.len()).filter_map(row).collect()
+fn bounds(rows: &[Row<Cell, Run>]) -> TextTable<4> {
+    let beyond = |time: Nanos| millis(Some(time.since(DELAY)));
+    TextTable::of(
+        &Bounded::all(rows),
+        [
+            (Column::Left("call beyond propagation, ms"), &|of| of.name.to_owned()),
+            (Column::Right("most"), &|of| beyond(of.most)),
+            (Column::Right("bound"), &|of| beyond(of.bound)),
+            (Column::Right("% of it"), &|of| percent(of.part(), 1)),
+        ],
+    )
 }
 
-fn checks(measured: &[Measured]) -> Vec<Check> {
-    let over_users = || measured.iter().filter(|m| m.row.has_users());
-    let sqf_inside = || over_users().filter(|m| m.row.prefers_short());
-    let drr_inside = || over_users().filter(|m| !m.row.prefers_short());
+fn checks(rows: &[Row<Cell, Run>]) -> Vec<Check> {
+    let over_users = || rows.iter().filter(|row| row.has_users());
+    let sqf_inside = || over_users().filter(|row| row.prefers_short());
+    let drr_inside = || over_users().filter(|row| !row.prefers_short());
     let most = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
     let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
-    let plain_inside = || sqf_inside().filter(|m| m.row.inside == UserFlows::Sqf);
-    let video = most(&mut plain_inside().map(|m| m.video.worst_loss));
-    let call = most(&mut sqf_inside().map(|m| m.call.worst_loss));
-    let cut = least(&mut drr_inside().map(|m| m.video.loss.ratio()));
-    let off = most(&mut over_users().map(|m| m.off_half));
+    let plain_inside = || sqf_inside().filter(|row| row.inside == UserFlows::Sqf);
+    let video = most(&mut plain_inside().map(|row| row.worst_loss(VIDEO)));
+    let call = most(&mut sqf_inside().map(|row| row.worst_loss(CALL)));
+    let cut = least(&mut drr_inside().map(|row| row.all(VIDEO).loss.ratio()));
+    let off = most(&mut over_users().map(|row| row.off_half()));
     // Loss of A's share when B splits its traffic.
     let loses = |name: &str| {
-        let mut shares = measured.iter().filter(|m| m.row.name == name).map(|m| m.share.mean);
+        let mut shares = rows.iter().filter(|row| row.name == name).map(|row| row.share().mean);
         shares.next().unwrap_or(0.0) - shares.next().unwrap_or(0.0)
     };
     let flat = ["FIFO", "DRR over flows", "SQF over flows"].map(loses);
-    let users: Vec<&str> = over_users().map(|m| m.row.name).collect();
+    let users: Vec<&str> = over_users().map(|row| row.name).collect();
     let split = most(&mut users.iter().map(|name| loses(name).abs()));
     let of_b = |name: &str| {
-        let found = measured.iter().find(|m| m.row.name == name && m.bulk_of_b == 1);
-        found.map_or([f64::NAN; 2], |m| m.of_b)
+        let found = rows.iter().find(|row| row.name == name && row.bulk_of_b == 1);
+        found.map_or([f64::NAN; 2], |row| row.of_b())
     };
     let [least_of_b, most_of_b] = of_b("SQF over flows");
     let [floor, _] = of_b("SQF over flows with floor");
     // One packet before `D + (k·F + 1)·L` bytes: docs/guarantees.md.
     let promised = f64::from(MTU) / f64::from(FloorShare::AFTER + (FLOOR * FLOWS + 1) * MTU);
-    let bounds = bounded(measured);
-    let within = |(_, most, bound): &(Row, Nanos, Nanos)| most <= bound;
-    let nearest = bounds.iter().map(|(row, most, bound)| {
-        (most.since(DELAY).0 as f64 / bound.since(DELAY).0 as f64, row.name)
-    });
-    let nearest = nearest.max_by(|a, b| a.0.total_cmp(&b.0));
+    let bounds = Bounded::all(rows);
+    let balanced = || rows.iter().filter(|row| row.runs.iter().all(|run| run.balanced));
+    let nearest = bounds.iter().max_by(|a, b| a.part().total_cmp(&b.part()));
     vec![
-        Check {
-            claim: format!(
+        Check::new(
+            format!(
                 "with SQF inside users, without a floor, A's video loses at most {} % in any run beside \
                  its own transfers; its call loses nothing, with a floor or without",
                 percent(PROTECTED, 1)
             ),
-            measured: format!("at most {} % and {} %", percent(video, 3), percent(call, 3)),
-            holds: video <= PROTECTED && call <= 0.0,
-        },
-        Check {
-            claim: format!(
-                "with DRR inside users the same video loses at least {} %",
-                percent(CUT, 0)
-            ),
-            measured: format!("at least {} %", percent(cut, 1)),
-            holds: cut >= CUT,
-        },
-        Check {
-            claim: format!(
+            format!("at most {} % and {} %", percent(video, 3), percent(call, 3)),
+            video <= PROTECTED && call <= 0.0,
+        ),
+        Check::new(
+            format!("with DRR inside users the same video loses at least {} %", percent(CUT, 0)),
+            format!("at least {} %", percent(cut, 1)),
+            cut >= CUT,
+        ),
+        Check::new(
+            format!(
                 "over users, A has half of the line to ±{} % of it in every run, whether B has one flow \
                  or eight",
                 percent(FAIR, 0)
             ),
-            measured: format!("at most {} % off", percent(off, 2)),
-            holds: off <= FAIR,
-        },
-        Check {
-            claim: format!(
+            format!("at most {} % off", percent(off, 2)),
+            off <= FAIR,
+        ),
+        Check::new(
+            format!(
                 "over users it does not help B to split: A loses at most {} % of the line by it; over \
                  flows A loses more, first come first served or in turn",
                 percent(FAIR, 0)
             ),
-            measured: format!(
+            format!(
                 "at most {} %; FIFO {} %, DRR {} %, SQF {} %",
                 percent(split, 2),
                 percent(flat[0], 1),
                 percent(flat[1], 1),
                 percent(flat[2], 1)
             ),
-            holds: split <= FAIR && flat[0] > FAIR && flat[1] > FAIR,
-        },
-        Check {
-            claim: format!(
+            split <= FAIR && flat[0] > FAIR && flat[1] > FAIR,
+        ),
+        Check::new(
+            format!(
                 "SQF over flows leaves the users' shares to chance: B's one transfer has less than 1 % of \
                  the line in one run, more than half in another; a floor gives it one packet \
                  of its bound at least, {} % of the line",
                 percent(promised, 1)
             ),
-            measured: format!(
+            format!(
                 "{} to {} %; with a floor from {} %",
                 percent(least_of_b, 2),
                 percent(most_of_b, 1),
                 percent(floor, 2)
             ),
-            holds: least_of_b < 0.01 && most_of_b > 0.5 && floor >= promised,
-        },
-        Check {
-            claim: "no packet of the call takes longer than the bound of its queue".to_owned(),
-            measured: nearest.map_or_else(String::new, |(part, name)| {
-                format!("at most {} % of it ({name})", percent(part, 1))
+            least_of_b < 0.01 && most_of_b > 0.5 && floor >= promised,
+        ),
+        Check::new(
+            "no packet of the call takes longer than the bound of its queue",
+            nearest.map_or_else(String::new, |of| {
+                format!("at most {} % of it ({})", percent(of.part(), 1), of.name)
             }),
-            holds: bounds.iter().all(within) && !bounds.is_empty(),
-        },
-        Check {
-            claim: "every packet of every run is accounted for".to_owned(),
-            measured: format!(
-                "{} of {} rows",
-                measured.iter().filter(|m| m.balanced).count(),
-                measured.len()
-            ),
-            holds: measured.iter().all(|m| m.balanced),
-        },
+            bounds.iter().all(|of| of.most <= of.bound) && !bounds.is_empty(),
+        ),
+        Check::new(
+            "every packet of every run is accounted for",
+            format!("{} of {} rows", balanced().count(), rows.len()),
+            balanced().count() == rows.len(),
+        ),
     ]
 }
 
 /// Draws the distribution of the video's delays; a curve that ends below 100 % shows loss.
-fn picture(measured: &[Measured], seeds: u32) -> Vec<Chart> {
+fn charts(rows: &[Row<Cell, Run>], seeds: u32) -> Vec<Chart> {
     let panel = |bulk_of_b: u32, words: &str| {
         let chart =
             Chart::new(&format!("A's video beside its own transfers, and {words} of user B"))
@@ -216,20 +208,11 @@ fn picture(measured: &[Measured], seeds: u32) -> Vec<Chart> {
                 .y("packets (%)")
                 .log_x()
                 .height(380);
-        let drawn = measured.iter().filter(|m| m.bulk_of_b == bulk_of_b);
-        drawn.fold(chart, |chart, m| chart.series(m.row.name, Mark::Line, distribution(&m.video)))
+        rows.iter().filter(|row| row.bulk_of_b == bulk_of_b).fold(chart, |chart, row| {
+            let video = row.all(VIDEO);
+            let points = video.delays.distribution(1.0 - video.loss.ratio());
+            chart.series(row.name, Mark::Line, points)
+        })
     };
     Vec::from([panel(1, "one transfer"), panel(8, "eight transfers")])
-}
-
-/// Returns the distribution in steps of half a percent of the arrived packets: delay, and
-/// percentage of the sent packets.
-fn distribution(stream: &Stream) -> Vec<(f64, f64)> {
-    let mut sorted = stream.delays.samples().to_vec();
-    sorted.sort_unstable();
-    let Some(last) = sorted.len().checked_sub(1) else { return Vec::new() };
-    let arrived = 100.0 * (1.0 - stream.loss.ratio());
-    let at = |step: usize| sorted[last * step / 200].0 as f64 / 1e6;
-    let steps = (0..=200).map(|step| (at(step), step as f64 / 200.0 * arrived));
-    [(at(0), 0.0)].into_iter().chain(steps).collect()
 }

@@ -5,7 +5,7 @@
 //! | link | 10 Mbit/s, 10 ms; acknowledgements return over 100 Mbit/s and 10 ms |
 //! | buffer | 600,000 bytes, 400 packets of 1,500 |
 //! | user A | [`BULK_OF_A`] transfers without end, a video of 2 Mbit/s, a call (G.711) |
-//! | user B | one transfer without end, or the number set in [`Setup`] |
+//! | user B | one transfer without end, or the number set in [`Cell`] |
 //!
 //! All transfers are TCP connections with windows of 64 KiB. The video is 1,000 bytes every 4 ms,
 //! 1,040 with headers, and does not slow down. Its rate is more than a sixth of user A's half of
@@ -14,32 +14,34 @@
 //! Each flow has a host at either end. The third byte of both addresses is the user number and the
 //! fourth is the flow number; queues identify flows by these numbers, without a hash.
 
-use core::net::{Ipv4Addr, SocketAddrV4};
+use core::net::Ipv4Addr;
 
-use freeboard::sched_core::{ConfigError, FlowId, Imbalance, Limits, Nanos};
+use serde::{Deserialize, Serialize};
+
+use freeboard::sched_core::{FlowId, Limits, Nanos};
 use freeboard::shaper::{Overhead, Rate, Shaper};
 
-use crate::app::{BulkOrMedia, BulkReceiver, BulkSender, Media, Packetised};
+use crate::app::Packetised;
 use crate::discipline::{Discipline, PerUser, UserFlows};
 use crate::experiments::home_gateway::MediaStream;
-use crate::host::{Buffers, Host};
-use crate::link::Link;
-use crate::measure::goodput::Goodput;
-use crate::network::{Network, NodeId, Side};
+use crate::experiments::hosts::Site;
+use crate::host::Buffers;
+use crate::measure::delay::Delays;
+use crate::measure::goodput::{Goodput, Loss};
+use crate::network::{NodeId, Side};
 use crate::source::Cbr;
-use conformance::rng::Streams;
 
 /// Parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setup {
+pub struct Cell {
+    /// Name of the queue in tables.
+    pub name: &'static str,
     /// Scheduling level above the flows.
     pub above: PerUser,
     /// Scheduling of the flows.
     pub inside: UserFlows,
     /// Number of transfers of user B, at most [`PerUser::FLOWS`].
     pub bulk_of_b: u32,
-    /// Seed of all random numbers.
-    pub seed: u64,
 }
 
 /// Number of users on the link.
@@ -64,7 +66,6 @@ const BUFFER_BYTES: u32 = 600_000;
 /// 40 bytes.
 const LIMITS: Limits = Limits { packets: BUFFER_BYTES / 40, bytes: BUFFER_BYTES };
 const BUFFERS: Buffers = Buffers { send: 1 << 16, receive: 65_535 };
-const PORT: u16 = 5_004;
 const VIDEO_PERIOD: Nanos = Nanos::from_millis(4);
 const VIDEO_PAYLOAD: u32 = 1_000;
 /// Numbers of user A's flows after the transfers.
@@ -72,21 +73,36 @@ const VIDEO: u32 = BULK_OF_A;
 const CALL: u32 = BULK_OF_A + 1;
 
 /// Results of one run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
     /// Bytes of each user that the link carried between [`WARM_UP`] and [`DURATION`].
     pub carried: [u64; USERS as usize],
     /// User A's video.
-    pub video: MediaStream,
+    pub video: Stream,
     /// User A's call.
-    pub call: MediaStream,
+    pub call: Stream,
     /// Goodput of user A's transfers in bits per second.
     pub bulk_of_a: u64,
-    /// Error if a packet is not accounted for.
-    pub recount: Result<(), Imbalance>,
+    /// True if every packet is accounted for.
+    pub balanced: bool,
 }
 
-impl Outcome {
+/// Delays and loss of a stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stream {
+    /// Delays of the packets that arrived.
+    pub delays: Delays,
+    /// The loss.
+    pub loss: Loss,
+}
+
+impl Stream {
+    fn of(stream: &MediaStream) -> Self {
+        Self { delays: stream.delays(), loss: stream.loss() }
+    }
+}
+
+impl Run {
     /// Returns user A's share of the bytes on the link.
     #[must_use]
     pub fn share_of_a(&self) -> f64 {
@@ -96,19 +112,27 @@ impl Outcome {
 }
 
 /// Runs the scenario once.
-///
-/// # Errors
-/// [`ConfigError`] if the queue cannot be built.
-pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
-    let mut site = Site::new(setup)?;
-    let mut receivers: Vec<NodeId> = (0..BULK_OF_A).map(|flow| site.add_bulk(0, flow)).collect();
-    let bulk_of_a = receivers.len();
-    receivers.extend((0..setup.bulk_of_b.min(PerUser::FLOWS)).map(|flow| site.add_bulk(1, flow)));
-    let phase = site.phase("video", VIDEO_PERIOD);
-    let video = site.add_media(VIDEO, Cbr::new(phase, VIDEO_PERIOD, VIDEO_PAYLOAD), 96);
-    let phase = site.phase("call", Nanos::from_millis(20));
-    let call = site.add_media(CALL, Cbr::g711(phase), 0);
-    let mut network = site.network;
+#[must_use]
+pub fn run(cell: &Cell, seed: u64) -> Run {
+    let line = |rate| Shaper::new(Rate::bits_per_second(rate).expect("a rate that lines have"));
+    let queue = cell.above.behind(cell.inside, USERS, MTU, line(RATE), LIMITS);
+    let queue = queue.expect("lengths and the floor are within their ranges");
+    let back = Discipline::Fifo.behind(line(10 * RATE), Overhead::RAW, LIMITS, MTU);
+    let links = [queue, back].map(|queue| (queue, LIMITS.packets));
+    let counted = (BUFFERS, Goodput::over(WARM_UP, DURATION));
+    let mut site = Site::new(seed, links, DELAY, Some(flow_of), counted);
+    let mut bulk =
+        |user: u32, flow: u32| site.add_bulk(&format!("transfer {user}.{flow}"), ends(user, flow));
+    let bulk_of_a: Vec<NodeId> = (0..BULK_OF_A).map(|flow| bulk(0, flow)).collect();
+    for flow in 0..cell.bulk_of_b.min(PerUser::FLOWS) {
+        bulk(1, flow);
+    }
+    let sent = |source, payload_type| Packetised { source, payload_type, until: DURATION };
+    let source = Cbr::new(site.phase("video", VIDEO_PERIOD), VIDEO_PERIOD, VIDEO_PAYLOAD);
+    let video = site.add_media(ends(0, VIDEO), sent(source, 96));
+    let source = Cbr::g711(site.phase("call", Nanos::from_millis(20)));
+    let call = site.add_media(ends(0, CALL), sent(source, 0));
+    let mut network = site.finish();
     let mut carried = [0; USERS as usize];
     // A second to empty the buffer, which is half a second long, and for packets in transit.
     network.run_until(DURATION.plus(Nanos::from_secs(1)), &mut |now, packet| {
@@ -117,13 +141,13 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
             *bytes += packet.len() as u64;
         }
     });
-    Ok(Outcome {
+    Run {
         carried,
-        video: network.stream(video, WARM_UP),
-        call: network.stream(call, WARM_UP),
-        bulk_of_a: receivers.into_iter().take(bulk_of_a).map(|id| network.goodput(id)).sum(),
-        recount: network.recount(),
-    })
+        video: Stream::of(&network.stream(video, WARM_UP)),
+        call: Stream::of(&network.stream(call, WARM_UP)),
+        bulk_of_a: bulk_of_a.into_iter().map(|id| network.goodput(id)).sum(),
+        balanced: network.recount().is_ok(),
+    }
 }
 
 /// Returns the flow of a packet, by its source address.
@@ -139,51 +163,9 @@ fn address(side: Side, user: u32, flow: u32) -> Ipv4Addr {
     Ipv4Addr::new(10, near, byte(user), byte(flow))
 }
 
-/// A network under construction.
-struct Site {
-    streams: Streams,
-    network: Network<BulkOrMedia>,
-}
-
-impl Site {
-    fn new(setup: &Setup) -> Result<Self, ConfigError> {
-        let line = |rate| Shaper::new(Rate::bits_per_second(rate).expect("a rate that lines have"));
-        let queue = setup.above.behind(setup.inside, USERS, MTU, line(RATE), LIMITS)?;
-        let link = |queue| Link::new(queue, LIMITS.packets + 1, [0; 16], DELAY);
-        let back = Discipline::Fifo.behind(line(10 * RATE), Overhead::RAW, LIMITS, MTU);
-        let network = Network::new(link(queue).naming(flow_of), link(back));
-        Ok(Self { streams: Streams::new(setup.seed), network })
-    }
-
-    /// Returns a random time within the first `span`, from the random stream with this name.
-    fn phase(&self, name: &str, span: Nanos) -> Nanos {
-        Nanos(self.streams.stream(name).below(span.0))
-    }
-
-    fn add(&mut self, side: Side, user: u32, flow: u32, app: BulkOrMedia) -> NodeId {
-        let address = address(side, user, flow);
-        let seed = self.streams.stream(&format!("host {address}")).bits();
-        self.network.add(side, Host::new(address, seed), app)
-    }
-
-    /// Adds a transfer and returns its receiver.
-    fn add_bulk(&mut self, user: u32, flow: u32) -> NodeId {
-        let to = SocketAddrV4::new(address(Side::Internet, user, flow), PORT);
-        let start = self.phase(&format!("transfer {user}.{flow}"), Nanos::from_secs(1));
-        self.add(Side::Home, user, flow, BulkOrMedia::Sender(BulkSender::new(to, start, BUFFERS)));
-        let receiver = BulkReceiver::new(PORT, BUFFERS, Goodput::over(WARM_UP, DURATION));
-        self.add(Side::Internet, user, flow, BulkOrMedia::Receiver(receiver))
-    }
-
-    /// Adds a stream of user A and returns sender and receiver.
-    fn add_media(&mut self, flow: u32, source: Cbr, payload_type: u8) -> (NodeId, NodeId) {
-        let end = |side| SocketAddrV4::new(address(side, 0, flow), PORT);
-        let sent = Packetised { source, payload_type, until: DURATION };
-        let from = Media::new(PORT, end(Side::Internet), Some(sent));
-        let to = Media::new(PORT, end(Side::Home), None);
-        let from = self.add(Side::Home, 0, flow, BulkOrMedia::Media(from));
-        (from, self.add(Side::Internet, 0, flow, BulkOrMedia::Media(to)))
-    }
+/// Returns the addresses at home and on the Internet.
+fn ends(user: u32, flow: u32) -> [Ipv4Addr; 2] {
+    [Side::Home, Side::Internet].map(|side| address(side, user, flow))
 }
 
 #[cfg(test)]
@@ -202,12 +184,12 @@ mod tests {
     #[test]
     fn a_seed_names_a_run() {
         let run = |seed| {
-            let (above, inside) = (PerUser::Drr, UserFlows::Sqf);
-            run(&Setup { above, inside, bulk_of_b: 1, seed }).unwrap()
+            let (name, above, inside) = ("", PerUser::Drr, UserFlows::Sqf);
+            run(&Cell { name, above, inside, bulk_of_b: 1 }, seed)
         };
         let first = run(1);
         assert_eq!(first, run(1));
         assert_ne!(first, run(2));
-        assert_eq!(first.recount, Ok(()));
+        assert!(first.balanced);
     }
 }

@@ -60,7 +60,7 @@ fn fifo(results: &Results<'_>) -> Vec<Check> {
         let correlation = correlation(points);
         let measured = format!("{losses} %, correlation {}", fixed(correlation, 3));
         let is_low = rows[0].audio() < 0.05 && (0.15..=0.35).contains(&last);
-        checks.push(Check::new(&claim, measured, is_low && correlation >= 0.95));
+        checks.push(Check::new(claim, measured, is_low && correlation >= 0.95));
 
         let claim = format!(
             "FIFO, {video}: the data of Table I to 20 %, more with more downloads, Jain's index at least 0.9"
@@ -69,7 +69,7 @@ fn fifo(results: &Results<'_>) -> Vec<Check> {
         let rises = rows.windows(2).all(|pair| pair[0].data() <= pair[1].data());
         let is_fair = rows.iter().all(|row| row.jain() >= 0.9);
         let measured = format!("{}, at most {} % off", data(&rows), percent(off, 1));
-        checks.push(Check::new(&claim, measured, off <= 0.2 && rises && is_fair));
+        checks.push(Check::new(claim, measured, off <= 0.2 && rises && is_fair));
     }
     checks
 }
@@ -88,7 +88,7 @@ fn fair(results: &Results<'_>) -> Vec<Check> {
         let losses = list(many.iter().map(|row| 100.0 * row.video()), 1);
         let [beyond, lost] = [percent(points, 1), percent(audio, 2)];
         let measured = format!("{losses} %, at most {beyond} points off; audio at most {lost} %");
-        checks.push(Check::new(&claim, measured, points <= 0.06 && audio < 0.005));
+        checks.push(Check::new(claim, measured, points <= 0.06 && audio < 0.005));
 
         let claim = format!(
             "FQ, {video}: the data of Table I with 5 and more downloads to 8 %, Jain's index at least 0.9"
@@ -96,7 +96,7 @@ fn fair(results: &Results<'_>) -> Vec<Check> {
         let off = off(many, &FQ[1..]);
         let measured = format!("{}, at most {} % off", data(many), percent(off, 1));
         let is_fair = rows.iter().all(|row| row.jain() >= 0.9);
-        checks.push(Check::new(&claim, measured, off <= 0.08 && is_fair));
+        checks.push(Check::new(claim, measured, off <= 0.08 && is_fair));
 
         let claim = format!(
             "FQ, {video}: jitter of both streams grows by one packet, 1.2 ms to 30 %, with each download"
@@ -107,7 +107,7 @@ fn fair(results: &Results<'_>) -> Vec<Check> {
         let [video, audio] = slopes.map(|slope| fixed(slope, 2));
         let measured = format!("p99 of the video by {video} ms, of the audio by {audio} ms");
         let holds = slopes.iter().all(|slope| (0.84..=1.56).contains(slope));
-        checks.push(Check::new(&claim, measured, holds));
+        checks.push(Check::new(claim, measured, holds));
     }
     let one = results.of(Queueing::Fq, Video::Constant)[0];
     checks.push(Check::differs(
