@@ -13,4 +13,4 @@ pub use bulk::{BulkReceiver, BulkSender};
 pub use bulk_pairs::BulkPairs;
 pub use media::{Media, Packetised};
 pub use transfers::Transfers;
-pub use web::{Browser, Load, Page, WebServer};
+pub use web::{Browser, Load, Page, PageKind, WebServer};

@@ -9,6 +9,7 @@ mod flow_lists;
 mod gateway;
 mod isolated;
 mod managed;
+mod uplink;
 mod users;
 mod virtual_queues;
 mod weighted;
@@ -30,6 +31,7 @@ pub use flow_lists::FlowLists;
 pub use gateway::GatewayQueue;
 pub use isolated::{Drops, isolated, isolated_smart, isolated_with};
 pub use managed::{Managed, fair_queues, fq_codel, one_queue};
+pub use uplink::UplinkQueue;
 pub use users::{PerUser, UserFlows, users_sqf_with_codel};
 pub use virtual_queues::{Placement, VirtualQueues};
 pub use weighted::{Weighted, WeightedFlow};
@@ -295,6 +297,15 @@ impl Discipline {
             }
         }
     }
+}
+
+/// Returns a shaper for a link with this rate in Mbit/s.
+///
+/// # Panics
+/// If the rate is out of the range of [`Rate`].
+#[must_use]
+pub fn line(megabits: u64) -> Shaper {
+    Shaper::new(Rate::megabits_per_second(megabits).expect("a rate that lines have"))
 }
 
 /// Creates a queue with shortest queue first, this floor, and CoDel in each queue.

@@ -45,6 +45,27 @@ impl Page {
     }
 }
 
+/// A page of a document and objects of one size, with a name for tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageKind {
+    /// Its name.
+    pub name: &'static str,
+    /// Size of the document in bytes.
+    pub document: u32,
+    /// Number of objects.
+    pub objects: usize,
+    /// Size of each object in bytes.
+    pub object: u32,
+}
+
+impl PageKind {
+    /// Returns the page.
+    #[must_use]
+    pub fn page(self) -> Page {
+        Page::uniform(self.document, self.objects, self.object)
+    }
+}
+
 /// One load of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {

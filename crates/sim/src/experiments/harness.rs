@@ -7,6 +7,7 @@
 //! results, and results are compared after a round trip through JSON: a merged sweep prints the
 //! same bytes as an undivided one.
 
+use core::fmt;
 use core::num::NonZeroU32;
 use core::ops::{Deref, Range};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -46,6 +47,39 @@ pub trait Study: Sync {
     fn report(&self, rows: &[Row<Self::Cell, Self::Run>], seeds: u32) -> Report;
 }
 
+/// A [`Study`] of three functions, which are its methods.
+pub struct Functions<C, R> {
+    /// [`Study::cells`].
+    pub cells: fn() -> Vec<C>,
+    /// [`Study::run`].
+    pub run: fn(&C, u64) -> R,
+    /// [`Study::report`].
+    pub report: fn(&[Row<C, R>], u32) -> Report,
+}
+
+impl<C, R> fmt::Debug for Functions<C, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Functions").finish_non_exhaustive()
+    }
+}
+
+impl<C: Send + Sync, R: Serialize + DeserializeOwned> Study for Functions<C, R> {
+    type Cell = C;
+    type Run = R;
+
+    fn cells(&self) -> Vec<C> {
+        (self.cells)()
+    }
+
+    fn run(&self, cell: &C, seed: u64) -> R {
+        (self.run)(cell, seed)
+    }
+
+    fn report(&self, rows: &[Row<C, R>], seeds: u32) -> Report {
+        (self.report)(rows, seeds)
+    }
+}
+
 /// A cell with its results. Dereferences to the cell.
 #[derive(Clone, Debug)]
 pub struct Row<C, R> {
@@ -82,6 +116,14 @@ impl<C, R> Deref for Row<C, R> {
     fn deref(&self) -> &C {
         &self.cell
     }
+}
+
+/// Returns the row of `cell`.
+///
+/// # Panics
+/// If there is none.
+pub fn find<'a, C: PartialEq, R>(rows: &'a [Row<C, R>], cell: &C) -> &'a Row<C, R> {
+    rows.iter().find(|row| row.cell == *cell).expect("a row of the cell")
 }
 
 impl<C, R> Row<C, R> {
@@ -200,8 +242,8 @@ pub enum SweepError {
     File(RunFileError),
 }
 
-impl core::fmt::Display for SweepError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl fmt::Display for SweepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing(task, count) => write!(
                 f,

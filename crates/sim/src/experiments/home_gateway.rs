@@ -52,6 +52,7 @@
 //! seeds 1 to 24 lose 77 to 99 %, all but one more than behind a fair queue (82 %). Calls and
 //! pages, whose flows are far below their shares, are protected in all of these.
 
+pub(super) mod calls;
 mod options;
 mod report;
 pub(super) mod site;
@@ -61,7 +62,7 @@ use core::net::SocketAddrV4;
 use freeboard::sched_core::{Counters, Imbalance, Limits, Nanos};
 use freeboard::shaper::{Overhead, Rate, Shaper};
 
-use crate::app::{Media, Packetised, Page};
+use crate::app::{Media, Packetised, PageKind};
 use crate::discipline::Discipline;
 use crate::link::Books;
 use crate::measure::delay::Delays;
@@ -128,13 +129,6 @@ const PAGES: [PageKind; 2] = [
     PageKind { name: "small page (30 kB, 5 parts)", document: 10_000, objects: 4, object: 5_000 },
     PageKind { name: "big page (600 kB, 40 parts)", document: 54_000, objects: 39, object: 14_000 },
 ];
-
-struct PageKind {
-    name: &'static str,
-    document: u32,
-    objects: usize,
-    object: u32,
-}
 
 const PAUSE: Nanos = Nanos::from_secs(1);
 
@@ -289,19 +283,16 @@ impl Gateway {
         let (up, down) = (queue(discipline, setup.uplink), queue(Discipline::Fifo, DOWNLINK));
         let mut site = Site::new(setup.seed, up, down, BUFFERS, DELAY);
         let goodput = Goodput::over(Setup::WARM_UP, setup.duration);
-        let pages = PAGES.map(|kind| Page::uniform(kind.document, kind.objects, kind.object));
         Self {
-            storage: (0..UPLOADS)
-                .flat_map(|n| {
-                    let start = site.phase(&format!("upload {n}"), Nanos::from_secs(1));
-                    site.add_uploads(10 + n, &[start], WINDOW, goodput)
-                })
+            storage: (10..)
+                .zip(site.phases("upload", UPLOADS, Nanos::from_secs(1)))
+                .flat_map(|(host, start)| site.add_uploads(host, &[start], WINDOW, goodput))
                 .collect(),
             calls: (0..CALLS)
                 .map(|n| site.add_call(30 + n, n, Nanos::ZERO, setup.duration))
                 .collect(),
             video: add_video(&mut site, setup.duration),
-            browser: site.add_browser(50, pages.to_vec(), Setup::WARM_UP, PAUSE),
+            browser: site.add_browser(50, &PAGES, Setup::WARM_UP, PAUSE),
             network: site.finish(),
         }
     }

@@ -7,53 +7,43 @@
 mod report;
 pub mod scenario;
 
-use super::{Experiment, Report, Row, Study};
-use scenario::{Cell, Part, Queueing, Run};
+use super::Experiment;
+use super::harness::Functions;
+use crate::discipline::UplinkQueue::{self, Drr, Fifo, Smart, Sqf};
+use report::report;
+use scenario::{CONSTANT, Cell, FULL, GROWING, ONE_PACKET, run};
 
 /// The experiment `sim reproduce sqf-adsl`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-adsl",
     quick: 2,
     about: "SQF Table 1 and Fig. 1: pages and calls beside P2P uploads behind FIFO, DRR and SQF",
-    runs: &SqfAdsl,
+    runs: &Functions { cells, run, report },
 };
 
 /// Virtual queues in the paper.
 const VIRTUAL_QUEUES: u32 = 128;
+const DRR: UplinkQueue = Drr(VIRTUAL_QUEUES);
+const SQF: UplinkQueue = Sqf(VIRTUAL_QUEUES);
 /// More virtual queues than flows.
-const MANY: u32 = 512;
-const PAPER: [Queueing; 3] =
-    [Queueing::Fifo, Queueing::Drr(VIRTUAL_QUEUES), Queueing::Sqf(VIRTUAL_QUEUES)];
-/// Uploads in the growing part.
-const GROWING: u16 = 200;
+const SQF_MANY: UplinkQueue = Sqf(512);
+/// Largest number of uploads.
+const MOST: u16 = 200;
+/// Numbers of uploads that fill the buffer.
+const LOADS: [u16; 5] = [8, 20, 40, 60, MOST];
+/// Numbers of uploads with one packet each.
+const ONE_PACKET_LOADS: [u16; 4] = [5, 10, 20, 40];
 
-struct SqfAdsl;
-
-impl Study for SqfAdsl {
-    type Cell = Cell;
-    type Run = Run;
-
-    fn cells(&self) -> Vec<Cell> {
-        let mut cells = Vec::new();
-        let mut add = |part, uploads: &[u16], queues: &[Queueing]| {
-            for &uploads in uploads {
-                cells.extend(queues.iter().map(|&queueing| Cell { part, uploads, queueing }));
-            }
-        };
-        let [fifo, drr, sqf] = PAPER;
-        add(Part::Full, &[8, 20, 40, 60, 200], &[fifo, drr, sqf, Queueing::Smart]);
-        add(Part::OnePacket, &[5, 10, 20, 40], &PAPER);
-        add(Part::Constant, &[60, 120, 140, 200], &[sqf]);
-        add(Part::Constant, &[200], &[Queueing::Sqf(MANY)]);
-        add(Part::Growing, &[GROWING], &[drr, sqf, Queueing::Sqf(MANY)]);
-        cells
-    }
-
-    fn run(&self, cell: &Cell, seed: u64) -> Run {
-        scenario::run(cell, seed)
-    }
-
-    fn report(&self, rows: &[Row<Cell, Run>], seeds: u32) -> Report {
-        report::report(rows, seeds)
-    }
+fn cells() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    let mut add = |part, uploads: &[u16], queues: &[UplinkQueue]| {
+        let row = |&uploads| queues.iter().map(move |&queue| Cell { part, uploads, queue });
+        cells.extend(uploads.iter().flat_map(row));
+    };
+    add(FULL, &LOADS, &[Fifo, DRR, SQF, Smart]);
+    add(ONE_PACKET, &ONE_PACKET_LOADS, &[Fifo, DRR, SQF]);
+    add(CONSTANT, &[60, 120, 140, MOST], &[SQF]);
+    add(CONSTANT, &[MOST], &[SQF_MANY]);
+    add(GROWING, &[MOST], &[DRR, SQF, SQF_MANY]);
+    cells
 }

@@ -12,6 +12,7 @@ use freeboard::sched_core::Nanos;
 
 use super::{Check, Experiment, Report, Row, Study};
 use crate::discipline::Discipline;
+use crate::measure::estimate::Spread;
 use crate::measure::goodput::{Loss, jain};
 use crate::plot::{Column, TextTable, fixed, percent};
 use scenario::{Outcome, Setup};
@@ -57,14 +58,6 @@ fn sound(row: &Row<Cell, Run>) -> impl Iterator<Item = f64> {
     row.runs.iter().map(|run| run.sound.ratio())
 }
 
-/// Returns minimum, mean and maximum.
-fn spread(values: impl Iterator<Item = f64>) -> [f64; 3] {
-    let values: Vec<f64> = values.collect();
-    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    [least, mean, values.iter().copied().fold(0.0, f64::max)]
-}
-
 impl Study for SqfVbr {
     type Cell = Cell;
     type Run = Run;
@@ -107,18 +100,20 @@ fn table(rows: &[Row<Cell, Run>]) -> TextTable<10> {
             (Column::Right("RTT, ms"), &|row| (row.1.0 / 1_000_000).to_string()),
             (Column::Right("downloads"), &|row| row.2.to_string()),
             (Column::Left("queue"), &|row| row.0.to_string()),
-            (Column::Right("video lost, %: least"), &|row| percent(spread(video(row))[0], 2)),
-            (Column::Right("mean"), &|row| percent(spread(video(row))[1], 2)),
-            (Column::Right("most"), &|row| percent(spread(video(row))[2], 2)),
+            (Column::Right("video lost, %: least"), &|row| {
+                percent(Spread::of(video(row)).least, 2)
+            }),
+            (Column::Right("mean"), &|row| percent(Spread::of(video(row)).mean, 2)),
+            (Column::Right("most"), &|row| percent(Spread::of(video(row)).most, 2)),
             (Column::Right("runs above 20"), &|row| {
                 video(row).filter(|&lost| lost > LOCKED).count().to_string()
             }),
-            (Column::Right("sound lost, %: most"), &|row| percent(spread(sound(row))[2], 3)),
+            (Column::Right("sound lost, %: most"), &|row| percent(Spread::of(sound(row)).most, 3)),
             (Column::Right("downloads, Mbit/s"), &|row| {
-                fixed(spread(row.runs.iter().map(rate))[1], 2)
+                fixed(Spread::of(row.runs.iter().map(rate)).mean, 2)
             }),
             (Column::Right("Jain, least"), &|row| {
-                fixed(spread(row.runs.iter().filter_map(|run| jain(&run.downloads)))[0], 3)
+                fixed(Spread::of(row.runs.iter().filter_map(|run| jain(&run.downloads))).least, 3)
             }),
         ],
     )
@@ -128,9 +123,9 @@ fn checks(rows: &[Row<Cell, Run>]) -> Vec<Check> {
     let video = |queue| rows.iter().filter(move |row| row.0 == queue).flat_map(video);
     let locked = video(Discipline::Sqf).filter(|&lost| lost > LOCKED).count();
     let plain = video(Discipline::Sqf).count();
-    let [_, _, published] = spread(video(Discipline::Sqf));
-    let [_, _, flushed] = spread(video(Discipline::SqfFlush));
-    let [_, _, sound] = spread(rows.iter().flat_map(sound));
+    let published = Spread::of(video(Discipline::Sqf)).most;
+    let flushed = Spread::of(video(Discipline::SqfFlush)).most;
+    let sound = Spread::of(rows.iter().flat_map(sound)).most;
     vec![
         Check::new(
             format!(

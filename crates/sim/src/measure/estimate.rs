@@ -1,4 +1,6 @@
-//! Means over independent runs and their confidence intervals.
+//! Means over independent runs and their confidence intervals; spreads.
+
+use core::fmt;
 
 /// Mean of a quantity over runs with different seeds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,10 +35,82 @@ impl Estimate {
     }
 }
 
+/// Number, extremes and averages of some values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// Number of values.
+    pub count: usize,
+    /// The minimum; infinite without values.
+    pub least: f64,
+    /// The arithmetic mean; not a number without values.
+    pub mean: f64,
+    /// The median, by nearest rank; not a number without values.
+    pub median: f64,
+    /// The maximum; infinite and negative without values.
+    pub most: f64,
+}
+
+impl Spread {
+    /// Returns the spread of `values`. O(n·log n).
+    #[must_use]
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        let mean = mean(&values).unwrap_or(f64::NAN);
+        values.sort_unstable_by(f64::total_cmp);
+        let middle = values.len().div_ceil(2).saturating_sub(1);
+        Self {
+            count: values.len(),
+            least: values.first().copied().unwrap_or(f64::INFINITY),
+            mean,
+            median: values.get(middle).copied().unwrap_or(f64::NAN),
+            most: values.last().copied().unwrap_or(f64::NEG_INFINITY),
+        }
+    }
+
+    /// Returns true if no value is less than `least` or more than `most`.
+    #[must_use]
+    pub fn is_within(&self, least: f64, most: f64) -> bool {
+        self.least >= least && self.most <= most
+    }
+
+    /// Returns true if `value` is not less than the minimum and not more than the maximum.
+    #[must_use]
+    pub fn contains(&self, value: f64) -> bool {
+        (self.least..=self.most).contains(&value)
+    }
+}
+
+/// Writes the extremes, `1.20 to 3.45`, with the decimals of the format and 2 by default.
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let decimals = f.precision().unwrap_or(2);
+        write!(f, "{:.decimals$} to {:.decimals$}", self.least, self.most)
+    }
+}
+
 /// Returns the arithmetic mean; `None` without values.
 #[must_use]
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Returns the geometric mean of positive values; `None` without values.
+#[must_use]
+pub fn geometric_mean(values: &[f64]) -> Option<f64> {
+    mean(&values.iter().map(|&value| libm::log(value)).collect::<Vec<_>>()).map(libm::exp)
+}
+
+/// Returns the correlation coefficient of pairs of values; not a number if either is constant.
+#[must_use]
+pub fn correlation(points: impl IntoIterator<Item = (f64, f64)>) -> f64 {
+    let points: Vec<(f64, f64)> = points.into_iter().collect();
+    let count = points.len() as f64;
+    let mean_x = points.iter().map(|point| point.0).sum::<f64>() / count;
+    let mean_y = points.iter().map(|point| point.1).sum::<f64>() / count;
+    let sum = |value: &dyn Fn(f64, f64) -> f64| {
+        points.iter().map(|&(x, y)| value(x - mean_x, y - mean_y)).sum::<f64>()
+    };
+    sum(&|x, y| x * y) / libm::sqrt(sum(&|x, _| x * x) * sum(&|_, y| y * y))
 }
 
 /// The 97.5 % quantile of Student's distribution for 1, 2, … 30 degrees of freedom. Above 30 it
@@ -64,6 +138,40 @@ mod tests {
         let rounded = |value: f64| format!("{value:.1}");
         assert_eq!(estimate.text(rounded), "4.0 ±3.9");
         assert_eq!(Estimate::of(&[5.0]).map(|of| of.text(rounded)), Some("5.0".to_owned()));
+    }
+
+    #[test]
+    fn a_spread_has_the_decimals_of_the_format() {
+        let spread = Spread::of([2.0, -1.0, 7.25]);
+        assert_eq!(format!("{spread:.1} {spread}"), "-1.0 to 7.2 -1.00 to 7.25");
+    }
+
+    #[test]
+    fn a_spread_has_the_extremes_and_the_averages() {
+        let spread = Spread::of([9.0, 1.0, 4.0, 2.0]);
+        let expected = Spread { count: 4, least: 1.0, mean: 4.0, median: 2.0, most: 9.0 };
+        assert_eq!(spread, expected);
+        assert_eq!(Spread::of([9.0, 1.0, 4.0]).median, 4.0);
+        let within = [(1.0, 9.0), (1.1, 9.0), (1.0, 8.9)];
+        assert_eq!(within.map(|(least, most)| spread.is_within(least, most)), [true, false, false]);
+        assert_eq!([0.9, 1.0, 9.0, 9.1].map(|at| spread.contains(at)), [false, true, true, false]);
+        let none = Spread::of([]);
+        assert!(none.count == 0 && none.mean.is_nan() && none.median.is_nan());
+        assert!(!none.contains(0.0));
+    }
+
+    #[test]
+    fn a_geometric_mean_is_a_root_of_a_product() {
+        assert!((geometric_mean(&[2.0, 4.0, 8.0]).unwrap() - 4.0).abs() < 1e-12);
+        assert_eq!(geometric_mean(&[]), None);
+    }
+
+    #[test]
+    fn points_on_a_line_are_correlated() {
+        let line = |slope: f64| correlation((0..9).map(|x| (f64::from(x), slope * f64::from(x))));
+        assert!((line(3.0) - 1.0).abs() < 1e-12 && (line(-0.5) + 1.0).abs() < 1e-12);
+        assert_eq!(correlation([(-1.0, 0.0), (0.0, 1.0), (1.0, 0.0)]), 0.0);
+        assert!(line(0.0).is_nan());
     }
 
     /// Of many intervals from ten values each, about 95 in 100 contain the true mean. The sum of

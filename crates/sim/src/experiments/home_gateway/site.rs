@@ -6,11 +6,12 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 use freeboard::sched_core::Nanos;
 
 use super::MediaStream;
-use crate::app::{Browser, BulkReceiver, BulkSender, Load, Media, Packetised, Page, WebServer};
+use crate::app::{Browser, BulkReceiver, BulkSender, Load, Media, Packetised, PageKind, WebServer};
 use crate::discipline::Bottleneck;
 use crate::host::{Buffers, Host};
 use crate::link::Link;
 use crate::measure::goodput::Goodput;
+use crate::measure::seconds;
 use crate::network::{Application, Network, NodeId, Side};
 use crate::source::Cbr;
 use conformance::rng::Streams;
@@ -62,6 +63,14 @@ impl Network<App> {
             App::Browser(browser) => browser.loads(),
             _ => &[],
         }
+    }
+
+    /// Returns the times in seconds of all completed loads of each of a browser's first `N` pages.
+    pub(in crate::experiments) fn load_times<const N: usize>(&self, id: NodeId) -> [Vec<f64>; N] {
+        core::array::from_fn(|page| {
+            let loads = self.loads(id).iter().filter(|load| load.page == page);
+            loads.filter_map(|load| Some(seconds(load.end?.since(load.start)))).collect()
+        })
     }
 
     /// Returns the goodput at the receiver of an upload in bits per second; 0 for other hosts.
@@ -131,6 +140,11 @@ impl Site {
         Nanos(self.streams.stream(name).below(span.0))
     }
 
+    /// Returns random times within the first `span`, from the random streams `name 0`, `name 1`, …
+    pub(in crate::experiments) fn phases(&self, name: &str, count: u16, span: Nanos) -> Vec<Nanos> {
+        (0..count).map(|n| self.phase(&format!("{name} {n}"), span)).collect()
+    }
+
     /// Adds uploads of one home host that begin at `starts`, each to a host of its own from `host`
     /// on, with at most `in_flight` bytes unacknowledged. Returns their receivers.
     pub(in crate::experiments) fn add_uploads(
@@ -178,13 +192,14 @@ impl Site {
     pub(in crate::experiments) fn add_browser(
         &mut self,
         host: u16,
-        pages: Vec<Page>,
+        pages: &[PageKind],
         start: Nanos,
         pause: Nanos,
     ) -> NodeId {
         let server = SocketAddrV4::new(address(Side::Internet, host), WEB_PORT);
         self.add(Side::Internet, host, App::Web(WebServer::new(WEB_PORT)));
         let stream = self.streams.stream("browser");
+        let pages = pages.iter().map(|kind| kind.page()).collect();
         let browser = Browser::new(server, pages, start, pause, stream);
         self.add(Side::Home, host, App::Browser(browser))
     }

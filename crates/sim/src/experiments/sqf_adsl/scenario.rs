@@ -12,86 +12,43 @@
 //! The paper gives the rates, the number of virtual queues and the kinds of traffic. Round trip,
 //! buffer, number of uploads and page contents are our choices.
 
-use freeboard::flowhash::{FlowKey, Transport};
 use freeboard::sched_core::{Limits, Nanos};
-use freeboard::shaper::{Overhead, Rate, Shaper};
 use serde::{Deserialize, Serialize};
 
-use crate::app::Page;
-use crate::discipline::{Bottleneck, Discipline, UserFlows, VirtualQueues};
-use crate::experiments::home_gateway::site::{CALL_PORT, Site, WINDOW, address};
+use crate::app::PageKind;
+use crate::discipline::{UplinkQueue, line};
+use crate::experiments::home_gateway::calls::Call;
+use crate::experiments::home_gateway::site::{Site, WINDOW};
 use crate::measure::goodput::Goodput;
-use crate::network::Side;
-
-/// Queue of the uplink.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Queueing {
-    /// One queue, with tail drop.
-    Fifo,
-    /// Deficit round robin over this many virtual queues and a default queue.
-    Drr(u32),
-    /// Shortest queue first over this many virtual queues and a default queue.
-    Sqf(u32),
-    /// The gateway's queue.
-    Smart,
-}
 
 /// Part of the experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Table 1: uploads that fill the buffer.
-    Full,
-    /// Table 1 with uploads that have one packet in flight each.
-    OnePacket,
-    /// Calls beside a constant number of uploads, with more packets buffered than there are virtual
-    /// queues.
-    Constant,
-    /// Fig. 1: calls while uploads start one after the other, over the run.
-    Growing,
+pub struct Part {
+    /// Name in tables.
+    pub name: &'static str,
+    /// Number of packets in the uplink's buffer.
+    pub buffer: u32,
+    /// Simulated time in seconds.
+    pub seconds: u64,
+    /// Number of calls.
+    pub calls: u16,
+    /// Time over which uploads start, in seconds.
+    pub starting: u64,
+    /// Maximum number of unacknowledged bytes of an upload.
+    pub in_flight: usize,
 }
 
-impl Part {
-    /// Returns the number of packets in the uplink's buffer.
-    #[must_use]
-    pub const fn buffer(self) -> u32 {
-        match self {
-            Self::Full | Self::OnePacket => 100,
-            Self::Constant | Self::Growing => 300,
-        }
-    }
-
-    /// Returns the simulated time.
-    #[must_use]
-    pub const fn duration(self) -> Nanos {
-        match self {
-            Self::Full | Self::OnePacket => Nanos::from_secs(600),
-            Self::Constant | Self::Growing => Nanos::from_secs(300),
-        }
-    }
-
-    const fn calls(self) -> u16 {
-        match self {
-            Self::Full | Self::OnePacket | Self::Constant => 8,
-            Self::Growing => 20,
-        }
-    }
-
-    /// Returns the time over which uploads start.
-    const fn starting(self) -> Nanos {
-        match self {
-            Self::Full | Self::OnePacket | Self::Constant => Nanos::from_secs(1),
-            Self::Growing => self.duration(),
-        }
-    }
-
-    /// Returns the maximum number of unacknowledged bytes of an upload.
-    const fn in_flight(self) -> usize {
-        match self {
-            Self::OnePacket => (MTU - TCP_HEADERS) as usize,
-            Self::Full | Self::Constant | Self::Growing => WINDOW,
-        }
-    }
-}
+/// Table 1: uploads that fill the buffer.
+pub const FULL: Part =
+    Part { name: "full", buffer: 100, seconds: 600, calls: 8, starting: 1, in_flight: WINDOW };
+/// Table 1 with uploads that have one packet in flight each: one of the MTU without 40 bytes of
+/// headers.
+pub const ONE_PACKET: Part = Part { name: "one packet", in_flight: MTU as usize - 40, ..FULL };
+/// Calls beside a constant number of uploads, with more packets buffered than there are virtual
+/// queues.
+pub const CONSTANT: Part = Part { name: "constant", buffer: 300, seconds: 300, ..FULL };
+/// Fig. 1: calls while uploads start one after the other, over the run.
+pub const GROWING: Part = Part { name: "growing", calls: 20, starting: 300, ..CONSTANT };
 
 /// Parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +58,7 @@ pub struct Cell {
     /// Number of uploads.
     pub uploads: u16,
     /// Queue of the uplink.
-    pub queueing: Queueing,
+    pub queue: UplinkQueue,
 }
 
 /// Results of a run.
@@ -115,32 +72,6 @@ pub struct Run {
     pub balanced: bool,
 }
 
-/// A call.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Call {
-    /// Time of its start in seconds.
-    pub start: f64,
-    /// Mean opinion score.
-    pub mos: f64,
-    /// Part of its packets that were in the default queue.
-    pub in_default: f64,
-}
-
-/// Start of the measurement.
-pub const WARM_UP: Nanos = Nanos::from_secs(20);
-/// Duration of a call.
-const CALL: Nanos = Nanos::from_secs(30);
-
-/// A page of a document and equal objects.
-#[derive(Clone, Copy, Debug)]
-pub struct PageKind {
-    /// Size in tables.
-    pub name: &'static str,
-    document: u32,
-    objects: usize,
-    object: u32,
-}
-
 /// Pages that the browser loads in turn: a small one of 5 parts, and big ones of 50, 80 and 120.
 pub const PAGES: [PageKind; 4] = [
     PageKind { name: "30 kB, s", document: 10_000, objects: 4, object: 5_000 },
@@ -149,89 +80,40 @@ pub const PAGES: [PageKind; 4] = [
     PageKind { name: "2 MB, s", document: 96_000, objects: 119, object: 16_000 },
 ];
 
+/// Start of the measurement.
+pub const WARM_UP: Nanos = Nanos::from_secs(20);
+/// Duration of a call.
+const CALL: Nanos = Nanos::from_secs(30);
+/// Mean time between two pages.
 const PAUSE: Nanos = Nanos::from_secs(1);
 const DELAY: Nanos = Nanos::from_millis(20);
 const MTU: u32 = 1_500;
-const TCP_HEADERS: u32 = 40;
 const DOWNLINK_PACKETS: u32 = 200;
 /// Time for the packets of the last call to arrive.
 const DRAIN: Nanos = Nanos::from_secs(5);
+/// Numbers of the hosts.
 const BROWSER: u16 = 10;
 const FIRST_CALL: u16 = 20;
 const FIRST_PEER: u16 = 256;
 
 /// Runs the scenario once.
 #[must_use]
-pub fn run(cell: &Cell, seed: u64) -> Run {
-    let &Cell { part, uploads, queueing } = cell;
-    let buffers = part.buffer().max(DOWNLINK_PACKETS) + 1;
-    let down = line(12);
-    let down = Discipline::Fifo.behind(down, Overhead::RAW, packets(DOWNLINK_PACKETS), MTU);
-    let mut site = Site::new(seed, uplink(queueing, part.buffer()), down, buffers, DELAY);
-    let begins = |n| site.phase(&format!("upload {n}"), part.starting());
-    let begins: Vec<Nanos> = (0..uploads).map(begins).collect();
-    let goodput = Goodput::over(WARM_UP, part.duration());
-    site.add_uploads(FIRST_PEER, &begins, part.in_flight(), goodput);
-    let span = part.duration().since(WARM_UP).since(CALL);
-    let mut starts: Vec<Nanos> = (0..part.calls())
-        .map(|n| WARM_UP.plus(site.phase(&format!("start of call {n}"), span)))
-        .collect();
-    starts.sort_unstable();
-    let paths: Vec<_> = (0..)
-        .zip(&starts)
-        .map(|(n, &start)| site.add_call(FIRST_CALL + n, n, start, start.plus(CALL)))
-        .collect();
-    let pages = PAGES.map(|kind| Page::uniform(kind.document, kind.objects, kind.object));
-    let browser = site.add_browser(BROWSER, pages.to_vec(), WARM_UP, PAUSE);
+pub fn run(&Cell { part, uploads, queue }: &Cell, seed: u64) -> Run {
+    let end = Nanos::from_secs(part.seconds);
+    let up = queue.behind(line(1), Limits::packets(part.buffer), MTU);
+    let down = UplinkQueue::Fifo.behind(line(12), Limits::packets(DOWNLINK_PACKETS), MTU);
+    let mut site = Site::new(seed, up, down, part.buffer.max(DOWNLINK_PACKETS) + 1, DELAY);
+    let begins = site.phases("upload", uploads, Nanos::from_secs(part.starting));
+    site.add_uploads(FIRST_PEER, &begins, part.in_flight, Goodput::over(WARM_UP, end));
+    let calls = site.add_calls(FIRST_CALL, part.calls, WARM_UP..end.since(CALL), CALL);
+    let browser = site.add_browser(BROWSER, &PAGES, WARM_UP, PAUSE);
     let mut network = site.finish();
-    network.run_until(part.duration().plus(DRAIN), &mut |_, _| ());
-
-    let mut pages: [Vec<f64>; PAGES.len()] = Default::default();
-    for load in network.loads(browser) {
-        pages[load.page].extend(load.end.map(|end| seconds(end.since(load.start))));
+    network.run_until(end.plus(DRAIN), &mut |_, _| ());
+    Run {
+        pages: network.load_times(browser),
+        calls: calls.iter().map(|call| network.rate(call)).collect(),
+        balanced: network.recount().is_ok(),
     }
-    let calls = (FIRST_CALL..).zip(starts.iter().zip(paths)).map(|(host, (&start, path))| {
-        let placed = network.uplink().queue().placement(&key_of_call(host)).unwrap_or_default();
-        let all = (placed.own + placed.default).max(1);
-        let rating = network.stream(path, WARM_UP).rating().expect("a call sends packets");
-        Call {
-            start: seconds(start),
-            mos: rating.mos,
-            in_default: placed.default as f64 / all as f64,
-        }
-    });
-    Run { calls: calls.collect(), pages, balanced: network.recount().is_ok() }
-}
-
-fn uplink(queueing: Queueing, buffer: u32) -> Box<dyn Bottleneck> {
-    let (line, limits) = (line(1), packets(buffer));
-    let plain = |discipline: Discipline, line| discipline.behind(line, Overhead::RAW, limits, MTU);
-    let (scheduling, count) = match queueing {
-        Queueing::Fifo => return plain(Discipline::Fifo, line),
-        Queueing::Smart => return plain(Discipline::Smart, line),
-        Queueing::Drr(count) => (UserFlows::Drr, count),
-        Queueing::Sqf(count) => (UserFlows::Sqf, count),
-    };
-    VirtualQueues::behind(scheduling, count, line, limits, MTU).expect("lengths are in range")
-}
-
-const fn packets(packets: u32) -> Limits {
-    Limits { packets, bytes: packets * MTU }
-}
-
-fn line(megabits: u64) -> Shaper {
-    Shaper::new(Rate::megabits_per_second(megabits).expect("a rate that lines have"))
-}
-
-const fn seconds(time: Nanos) -> f64 {
-    time.0 as f64 / 1e9
-}
-
-/// Returns the key of the packets that call `host` sends from home.
-const fn key_of_call(host: u16) -> FlowKey {
-    let transport = Transport { protocol: 17, src_port: CALL_PORT, dst_port: CALL_PORT };
-    let [src, dst] = [address(Side::Home, host).octets(), address(Side::Internet, host).octets()];
-    FlowKey::V4 { src, dst, transport }
 }
 
 #[cfg(test)]
@@ -243,8 +125,8 @@ mod tests {
     #[test]
     fn a_call_is_good_in_a_virtual_queue_and_bad_in_the_default_queue() {
         let calls = |virtual_queues| {
-            let queueing = Queueing::Sqf(virtual_queues);
-            let run = run(&Cell { part: Part::Constant, uploads: 60, queueing }, 1);
+            let queue = UplinkQueue::Sqf(virtual_queues);
+            let run = run(&Cell { part: CONSTANT, uploads: 60, queue }, 1);
             assert!(run.balanced);
             run.calls
         };

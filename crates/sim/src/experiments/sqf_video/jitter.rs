@@ -2,8 +2,9 @@
 
 use freeboard::sched_core::Nanos;
 
-use super::scenario::{self, BUFFER, Queueing, ROUND_TRIP, Run, Setup, Video};
-use crate::experiments::{Check, Experiment, Report, Row, Study};
+use super::scenario::{BUFFER, Queueing, ROUND_TRIP, Run, Setup, Video, WARM_UP, run};
+use crate::experiments::harness::Functions;
+use crate::experiments::{Check, Experiment, Report, Row};
 use crate::plot::{Chart, Column, Mark, TextTable, percent};
 
 /// The experiment `sim reproduce sqf-video-jitter`.
@@ -11,27 +12,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-video-jitter",
     quick: 2,
     about: "SQF-VBR Fig. 8: loss of a video behind SQF with Gaussian delays at its sender, 10 and 100 Mbit/s",
-    runs: &Jitter,
+    runs: &Functions { cells, run, report },
 };
-
-struct Jitter;
-
-impl Study for Jitter {
-    type Cell = Setup;
-    type Run = Run;
-
-    fn cells(&self) -> Vec<Setup> {
-        cells()
-    }
-
-    fn run(&self, cell: &Setup, seed: u64) -> Run {
-        scenario::run(cell, seed)
-    }
-
-    fn report(&self, rows: &[Row<Setup, Run>], seeds: u32) -> Report {
-        report(rows, seeds)
-    }
-}
 
 /// Rates of the link in Mbit/s, and the duration of a run at each.
 const RATES: [(u32, Nanos); 2] = [(10, Nanos::from_secs(120)), (100, Nanos::from_secs(10))];
@@ -93,7 +75,7 @@ lost packets of the video in %, mean of {seeds} seeds; {} s at 10 Mbit/s and {} 
 ",
         RATES[0].1.0 / 1_000_000_000,
         RATES[1].1.0 / 1_000_000_000,
-        scenario::WARM_UP.0 / 1_000_000_000,
+        WARM_UP.0 / 1_000_000_000,
     );
     Report::new(text)
         .table("loss", &table(&curves))

@@ -2,8 +2,9 @@
 
 use freeboard::sched_core::Nanos;
 
-use super::scenario::{self, BUFFER, Queueing, ROUND_TRIP, Run, Setup, Video, WARM_UP};
-use crate::experiments::{Check, Experiment, Report, Row, Study};
+use super::scenario::{BUFFER, Queueing, ROUND_TRIP, Run, Setup, Video, WARM_UP, run};
+use crate::experiments::harness::Functions;
+use crate::experiments::{Check, Experiment, Report, Row};
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 
 /// The experiment `sim reproduce sqf-video-peak`.
@@ -11,27 +12,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-video-peak",
     quick: 2,
     about: "SQF-VBR §V: loss of a video behind SQF by its peak rate, beside downloads",
-    runs: &Peak,
+    runs: &Functions { cells, run, report },
 };
-
-struct Peak;
-
-impl Study for Peak {
-    type Cell = Setup;
-    type Run = Run;
-
-    fn cells(&self) -> Vec<Setup> {
-        cells()
-    }
-
-    fn run(&self, cell: &Setup, seed: u64) -> Run {
-        scenario::run(cell, seed)
-    }
-
-    fn report(&self, rows: &[Row<Setup, Run>], seeds: u32) -> Report {
-        report(rows, seeds)
-    }
-}
 
 /// Peak rates of the payload in kbit/s, and numbers of downloads.
 const PEAKS: [u64; 12] =

@@ -3,9 +3,11 @@
 
 use freeboard::sched_core::Nanos;
 
-use super::scenario::{self, BUFFER, Queueing, ROUND_TRIP, Run, Setup, Video, WARM_UP};
-use crate::experiments::{Experiment, Report, Row, Study};
-use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
+use super::scenario::{BUFFER, Queueing, ROUND_TRIP, Run, Setup, Video, WARM_UP, run};
+use crate::experiments::harness::Functions;
+use crate::experiments::{Experiment, Report, Row};
+use crate::plot::Column::{Left, Right};
+use crate::plot::{Chart, Mark, TextTable, fixed, percent};
 
 mod checks;
 
@@ -14,27 +16,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-video-testbed",
     quick: 2,
     about: "SQF-VBR Figs. 6, 7 and Table I: a video and its audio beside downloads, FIFO, FQ, SQF",
-    runs: &Testbed,
+    runs: &Functions { cells, run, report },
 };
-
-struct Testbed;
-
-impl Study for Testbed {
-    type Cell = Setup;
-    type Run = Run;
-
-    fn cells(&self) -> Vec<Setup> {
-        cells()
-    }
-
-    fn run(&self, cell: &Setup, seed: u64) -> Run {
-        scenario::run(cell, seed)
-    }
-
-    fn report(&self, rows: &[Row<Setup, Run>], seeds: u32) -> Report {
-        report(rows, seeds)
-    }
-}
 
 const QUEUES: [Queueing; 4] = [Queueing::Fifo, Queueing::Fq, Queueing::Sqf, Queueing::Smart];
 /// Numbers of downloads in Table I.
@@ -44,6 +27,7 @@ const VIDEOS: [Video; 2] = [Video::Constant, Video::Frames];
 const ROUND_TRIPS: [Nanos; 2] = [Nanos::from_millis(1), Nanos::from_millis(10)];
 /// Duration, as in the paper.
 const MEASURED: Nanos = Nanos::from_secs(600);
+
 fn cells() -> Vec<Setup> {
     let cell = |queue, downloads, video| Setup {
         queue,
@@ -152,60 +136,37 @@ lost: packets in %, and the most of any run; data: goodput of all downloads in M
 }
 
 fn main_table(rows: &[Cell]) -> TextTable<12> {
-    let mut table = TextTable::new([
-        Column::Left("video"),
-        Column::Left("queue"),
-        Column::Right("n"),
-        Column::Right("video lost"),
-        Column::Right("most"),
-        Column::Right("jitter"),
-        Column::Right("p99"),
-        Column::Right("audio lost"),
-        Column::Right("jitter"),
-        Column::Right("p99"),
-        Column::Right("data"),
-        Column::Right("Jain"),
-    ]);
-    for row in rows {
-        let [video, audio] = row.late();
-        table.row([
-            &row.cell.video,
-            &row.cell.queue,
-            &row.cell.downloads,
-            &percent(row.video(), 2),
-            &percent(row.most(|run| run.video.loss), 2),
-            &fixed(row.jitter(|run| run.video.jitter, 0), 2),
-            &fixed(video, 2),
-            &percent(row.audio(), 2),
-            &fixed(row.jitter(|run| run.audio.jitter, 0), 2),
-            &fixed(audio, 2),
-            &fixed(row.data(), 2),
-            &fixed(row.jain(), 3),
-        ]);
-    }
-    table
+    TextTable::of(
+        rows,
+        [
+            (Left("video"), &|row| row.cell.video.to_string()),
+            (Left("queue"), &|row| row.cell.queue.to_string()),
+            (Right("n"), &|row| row.cell.downloads.to_string()),
+            (Right("video lost"), &|row| percent(row.video(), 2)),
+            (Right("most"), &|row| percent(row.most(|run| run.video.loss), 2)),
+            (Right("jitter"), &|row| fixed(row.jitter(|run| run.video.jitter, 0), 2)),
+            (Right("p99"), &|row| fixed(row.late()[0], 2)),
+            (Right("audio lost"), &|row| percent(row.audio(), 2)),
+            (Right("jitter"), &|row| fixed(row.jitter(|run| run.audio.jitter, 0), 2)),
+            (Right("p99"), &|row| fixed(row.late()[1], 2)),
+            (Right("data"), &|row| fixed(row.data(), 2)),
+            (Right("Jain"), &|row| fixed(row.jain(), 3)),
+        ],
+    )
 }
 
 fn round_trip_table(rows: &[Cell]) -> TextTable<6> {
-    let mut table = TextTable::new([
-        Column::Right("RTT, ms"),
-        Column::Left("video"),
-        Column::Right("n"),
-        Column::Right("video lost"),
-        Column::Right("audio lost"),
-        Column::Right("data"),
-    ]);
-    for row in rows {
-        table.row([
-            &(row.cell.round_trip.0 / 1_000_000),
-            &row.cell.video,
-            &row.cell.downloads,
-            &percent(row.video(), 2),
-            &percent(row.audio(), 2),
-            &fixed(row.data(), 2),
-        ]);
-    }
-    table
+    TextTable::of(
+        rows,
+        [
+            (Right("RTT, ms"), &|row| (row.cell.round_trip.0 / 1_000_000).to_string()),
+            (Left("video"), &|row| row.cell.video.to_string()),
+            (Right("n"), &|row| row.cell.downloads.to_string()),
+            (Right("video lost"), &|row| percent(row.video(), 2)),
+            (Right("audio lost"), &|row| percent(row.audio(), 2)),
+            (Right("data"), &|row| fixed(row.data(), 2)),
+        ],
+    )
 }
 
 /// Draws a panel for each video and stream, with a line for each queue.

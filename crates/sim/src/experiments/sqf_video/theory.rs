@@ -3,8 +3,10 @@
 use freeboard::sched_core::Nanos;
 
 use super::formulas::{Estimates, Link};
-use super::saturated::{self, BUFFER, MEGABITS, PACKET, Run, Setup, Timing};
-use crate::experiments::{Check, Experiment, Report, Row, Study};
+use super::saturated::{BUFFER, MEGABITS, PACKET, Run, Setup, Timing, run};
+use crate::experiments::harness::Functions;
+use crate::experiments::{Check, Experiment, Report, Row};
+use crate::measure::estimate::Spread;
 use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 
 /// The experiment `sim reproduce sqf-video-theory`.
@@ -12,27 +14,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-video-theory",
     quick: 2,
     about: "SQF-VBR Figs. 3, 4 and rule (3): priority of a Poisson video, by formula and in the queue",
-    runs: &Theory,
+    runs: &Functions { cells, run, report },
 };
-
-struct Theory;
-
-impl Study for Theory {
-    type Cell = Setup;
-    type Run = Run;
-
-    fn cells(&self) -> Vec<Setup> {
-        cells()
-    }
-
-    fn run(&self, cell: &Setup, seed: u64) -> Run {
-        saturated::run(cell, seed)
-    }
-
-    fn report(&self, rows: &[Row<Setup, Run>], seeds: u32) -> Report {
-        report(rows, seeds)
-    }
-}
 
 /// Numbers of flows in Figs. 3 and 4.
 const FLOWS: [u32; 3] = [5, 10, 20];
@@ -173,29 +156,21 @@ fn formula_table() -> TextTable<8> {
 }
 
 fn passage_table(alone: &[Row<Setup, Run>], behind: &[Row<Setup, Run>]) -> TextTable<7> {
-    let mut table = TextTable::new([
-        Column::Right("n"),
-        Column::Right("Mbit/s"),
-        Column::Right("M/D/1"),
-        Column::Right("queue alone"),
-        Column::Right("±"),
-        Column::Right("behind SQF"),
-        Column::Right("±"),
-    ]);
-    let error = |reached: u32| percent(1.0 / libm::sqrt(f64::from(reached)), 0);
-    for (alone, behind) in alone.iter().zip(behind) {
-        let ((time, reached), (sqf, sqf_reached)) = (passages(alone), passages(behind));
-        table.row([
-            &alone.cell.flows,
-            &fixed(alone.cell.kbit as f64 / 1e3, 1),
-            &fixed(formula(&alone.cell), 1),
-            &fixed(time, 1),
-            &error(reached),
-            &fixed(sqf, 1),
-            &error(sqf_reached),
-        ]);
-    }
-    table
+    let time = |row| fixed(passages(row).0, 1);
+    let error = |row| percent(1.0 / libm::sqrt(f64::from(passages(row).1)), 0);
+    let rows: Vec<_> = alone.iter().zip(behind).collect();
+    TextTable::of(
+        &rows,
+        [
+            (Column::Right("n"), &|(row, _)| row.cell.flows.to_string()),
+            (Column::Right("Mbit/s"), &|(row, _)| fixed(row.cell.kbit as f64 / 1e3, 1)),
+            (Column::Right("M/D/1"), &|(row, _)| fixed(formula(&row.cell), 1)),
+            (Column::Right("queue alone"), &|&(alone, _)| time(alone)),
+            (Column::Right("±"), &|&(alone, _)| error(alone)),
+            (Column::Right("behind SQF"), &|&(_, behind)| time(behind)),
+            (Column::Right("±"), &|&(_, behind)| error(behind)),
+        ],
+    )
 }
 
 /// Returns the mean first passage time of the M/D/1 queue in seconds.
@@ -322,9 +297,7 @@ fn queue_checks(
     let ratio = |row: &Row<Setup, Run>| passages(row).0 / formula(&row.cell);
     // Others have a standard error above a quarter.
     let frequent = behind.iter().filter(|row| passages(row).1 >= 16);
-    let ratios: Vec<f64> = frequent.map(ratio).collect();
-    let [least, most] =
-        [f64::min, f64::max].map(|of| ratios.iter().copied().reduce(of).unwrap_or(0.0));
+    let ratios = Spread::of(frequent.map(ratio));
     let results: Vec<_> = rule.iter().map(rule_result).collect();
     let [(_, constant), (_, late), (reached, lost)] = results[..] else { return Vec::new() };
     vec![
@@ -335,8 +308,8 @@ fn queue_checks(
         ),
         Check::new(
             "behind SQF with flows that fill the buffer the video loses its priority no later (rows with 16 passages and more)",
-            format!("after {} to {} of the time", fixed(least, 2), fixed(most, 2)),
-            !ratios.is_empty() && most < 1.1,
+            format!("after {ratios} of the time"),
+            ratios.count > 0 && ratios.most < 1.1,
         ),
         Check::new(
             "rule (3): three streams of 2 Mbit/s at constant rate, exact or with 4 ms of Gaussian delay, lose below 0.1 % beside 20 flows",

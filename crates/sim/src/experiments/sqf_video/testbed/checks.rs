@@ -3,6 +3,7 @@
 use super::{Cell, DOWNLOADS, Results, VIDEOS};
 use crate::experiments::Check;
 use crate::experiments::sqf_video::scenario::{Queueing, Video};
+use crate::measure::estimate::correlation;
 use crate::plot::{fixed, percent};
 
 /// Table I: goodput of the downloads in Mbit/s, for 1, 5, 10, 15 and 20 of them.
@@ -12,6 +13,10 @@ const SQF: [f64; 5] = [4.1; 5];
 
 fn list(values: impl Iterator<Item = f64>, decimals: usize) -> String {
     values.map(|value| fixed(value, decimals)).collect::<Vec<_>>().join(", ")
+}
+
+fn most(rows: &[&Cell], value: impl Fn(&Cell) -> f64) -> f64 {
+    rows.iter().map(|row| value(row)).fold(0.0, f64::max)
 }
 
 /// Returns the maximum relative difference from the paper's goodput.
@@ -30,27 +35,14 @@ fn fair_loss(downloads: u8) -> f64 {
     1.0 - (10.0 - 0.0995) / f64::from(downloads + 1) / 5.296
 }
 
-/// Returns the correlation of the loss of audio with the number of downloads.
-fn correlation(rows: &[&Cell]) -> f64 {
-    let points: Vec<(f64, f64)> =
-        rows.iter().map(|row| (row.cell.downloads.into(), row.audio())).collect();
-    let count = points.len() as f64;
-    let mean_x = points.iter().map(|point| point.0).sum::<f64>() / count;
-    let mean_y = points.iter().map(|point| point.1).sum::<f64>() / count;
-    let sum = |value: &dyn Fn(f64, f64) -> f64| {
-        points.iter().map(|&(x, y)| value(x - mean_x, y - mean_y)).sum::<f64>()
-    };
-    sum(&|x, y| x * y) / libm::sqrt(sum(&|x, _| x * x) * sum(&|_, y| y * y))
-}
-
 /// Returns all checks.
 pub(super) fn checks(results: &Results<'_>) -> Vec<Check> {
     let mut checks = fifo(results);
     checks.extend(fair(results));
     checks.extend(shortest(results));
     let rows = [results.main, results.round_trips].into_iter().flatten();
-    checks
-        .push(Check::accounted_for("runs", rows.flat_map(|row| &row.runs).map(|run| run.balanced)));
+    let runs = rows.flat_map(|row| &row.runs);
+    checks.push(Check::accounted_for("runs", runs.map(|run| run.balanced)));
     checks
 }
 
@@ -58,13 +50,26 @@ fn fifo(results: &Results<'_>) -> Vec<Check> {
     let mut checks = Vec::new();
     for video in VIDEOS {
         let rows = results.of(Queueing::Fifo, video);
+
+        let claim = format!(
+            "FIFO, {video}: audio loses about 1 % beside one download and 15 to 35 % beside 20, in a line (correlation at least 0.95)"
+        );
         let last = rows[rows.len() - 1].audio();
         let losses = list(rows.iter().map(|row| 100.0 * row.audio()), 1);
-        let correlation = correlation(&rows);
-        checks.push(Check::new(format!("FIFO, {video}: audio loses about 1 % beside one download and 15 to 35 % beside 20, in a line (correlation at least 0.95)"), format!("{losses} %, correlation {}", fixed(correlation, 3)), rows[0].audio() < 0.05 && (0.15..=0.35).contains(&last) && correlation >= 0.95));
+        let points = rows.iter().map(|row| (row.cell.downloads.into(), row.audio()));
+        let correlation = correlation(points);
+        let measured = format!("{losses} %, correlation {}", fixed(correlation, 3));
+        let is_low = rows[0].audio() < 0.05 && (0.15..=0.35).contains(&last);
+        checks.push(Check::new(claim, measured, is_low && correlation >= 0.95));
+
+        let claim = format!(
+            "FIFO, {video}: the data of Table I to 20 %, more with more downloads, Jain's index at least 0.9"
+        );
         let off = off(&rows, &FIFO);
         let rises = rows.windows(2).all(|pair| pair[0].data() <= pair[1].data());
-        checks.push(Check::new(format!("FIFO, {video}: the data of Table I to 20 %, more with more downloads, Jain's index at least 0.9"), format!("{}, at most {} % off", data(&rows), percent(off, 1)), off <= 0.2 && rises && rows.iter().all(|row| row.jain() >= 0.9)));
+        let is_fair = rows.iter().all(|row| row.jain() >= 0.9);
+        let measured = format!("{}, at most {} % off", data(&rows), percent(off, 1));
+        checks.push(Check::new(claim, measured, off <= 0.2 && rises && is_fair));
     }
     checks
 }
@@ -74,21 +79,35 @@ fn fair(results: &Results<'_>) -> Vec<Check> {
     for video in VIDEOS {
         let rows = results.of(Queueing::Fq, video);
         let many = &rows[1..];
-        let points = many.iter().map(|row| (row.video() - fair_loss(row.cell.downloads)).abs());
-        let points = points.fold(0.0, f64::max);
-        let audio = rows.iter().map(|row| row.audio()).fold(0.0, f64::max);
-        checks.push(Check::new(format!("FQ, {video}: with 5 and more downloads the video loses all beyond its share, to 6 points, and the audio below 0.5 %"), format!(
-                "{} %, at most {} points off; audio at most {} %",
-                list(many.iter().map(|row| 100.0 * row.video()), 1),
-                percent(points, 1),
-                percent(audio, 2)
-            ), points <= 0.06 && audio < 0.005));
+
+        let claim = format!(
+            "FQ, {video}: with 5 and more downloads the video loses all beyond its share, to 6 points, and the audio below 0.5 %"
+        );
+        let points = most(many, |row| (row.video() - fair_loss(row.cell.downloads)).abs());
+        let audio = most(&rows, Cell::audio);
+        let losses = list(many.iter().map(|row| 100.0 * row.video()), 1);
+        let [beyond, lost] = [percent(points, 1), percent(audio, 2)];
+        let measured = format!("{losses} %, at most {beyond} points off; audio at most {lost} %");
+        checks.push(Check::new(claim, measured, points <= 0.06 && audio < 0.005));
+
+        let claim = format!(
+            "FQ, {video}: the data of Table I with 5 and more downloads to 8 %, Jain's index at least 0.9"
+        );
         let off = off(many, &FQ[1..]);
-        checks.push(Check::new(format!("FQ, {video}: the data of Table I with 5 and more downloads to 8 %, Jain's index at least 0.9"), format!("{}, at most {} % off", data(many), percent(off, 1)), off <= 0.08 && rows.iter().all(|row| row.jain() >= 0.9)));
-        let jitter = [rows[0].late(), rows[rows.len() - 1].late()];
+        let measured = format!("{}, at most {} % off", data(many), percent(off, 1));
+        let is_fair = rows.iter().all(|row| row.jain() >= 0.9);
+        checks.push(Check::new(claim, measured, off <= 0.08 && is_fair));
+
+        let claim = format!(
+            "FQ, {video}: jitter of both streams grows by one packet, 1.2 ms to 30 %, with each download"
+        );
+        let [first, last] = [rows[0].late(), rows[rows.len() - 1].late()];
         let flows = f64::from(DOWNLOADS[4] - DOWNLOADS[0]);
-        let [video_slope, audio_slope] = [0, 1].map(|at| (jitter[1][at] - jitter[0][at]) / flows);
-        checks.push(Check::new(format!("FQ, {video}: jitter of both streams grows by one packet, 1.2 ms to 30 %, with each download"), format!("p99 of the video by {} ms, of the audio by {} ms", fixed(video_slope, 2), fixed(audio_slope, 2)), [video_slope, audio_slope].iter().all(|slope| (0.84..=1.56).contains(slope))));
+        let slopes = [0, 1].map(|at| (last[at] - first[at]) / flows);
+        let [video, audio] = slopes.map(|slope| fixed(slope, 2));
+        let measured = format!("p99 of the video by {video} ms, of the audio by {audio} ms");
+        let holds = slopes.iter().all(|slope| (0.84..=1.56).contains(slope));
+        checks.push(Check::new(claim, measured, holds));
     }
     let one = results.of(Queueing::Fq, Video::Constant)[0];
     checks.push(Check::differs(
@@ -102,56 +121,40 @@ fn fair(results: &Results<'_>) -> Vec<Check> {
 
 fn shortest(results: &Results<'_>) -> Vec<Check> {
     let rows = results.of(Queueing::Sqf, Video::Constant);
-    let most =
-        |of: fn(&Cell) -> f64, rows: &[&Cell]| rows.iter().map(|row| of(row)).fold(0.0, f64::max);
-    let lost = |row: &Cell| row.most(|run| run.video.loss.max(run.audio.loss));
-    let apart = |rows: &[&Cell]| {
-        let off = rows.iter().map(|row| (row.data() / rows[0].data() - 1.0).abs());
-        off.fold(0.0, f64::max)
-    };
-    let off_paper = off(&rows, &SQF);
-    let late = |row: &Cell| row.late().into_iter().fold(0.0, f64::max);
+    let mut checks = Vec::new();
+
+    let claim = "SQF, constant: neither stream loses 0.5 % in any run";
+    let lost = most(&rows, |row| row.most(|run| run.video.loss.max(run.audio.loss)));
+    checks.push(Check::new(claim, format!("at most {} %", percent(lost, 2)), lost < 0.005));
+
+    let claim = "SQF, constant: jitter is small for any number of downloads, at most 4 ms (p99)";
+    let late = most(&rows, |row| row.late().into_iter().fold(0.0, f64::max));
+    checks.push(Check::new(claim, format!("at most {} ms", fixed(late, 2)), late <= 4.0));
+
+    let claim = "SQF, constant: 4.1 Mbit/s of data to 8 %, Jain's index at least 0.85";
+    let off = off(&rows, &SQF);
     let jain = rows.iter().map(|row| row.jain()).fold(1.0, f64::min);
-    let frames = results.of(Queueing::Sqf, Video::Frames);
-    let worst = frames[1..].iter().map(|row| row.least(|run| run.video.loss)).fold(1.0, f64::min);
-    let audio = most(|row| row.most(|run| run.audio.loss), &frames);
-    vec![
-        Check::new(
-            "SQF, constant: neither stream loses 0.5 % in any run",
-            format!("at most {} %", percent(most(lost, &rows), 2)),
-            most(lost, &rows) < 0.005,
-        ),
-        Check::new(
-            "SQF, constant: jitter is small for any number of downloads, at most 4 ms (p99)",
-            format!("at most {} ms", fixed(most(late, &rows), 2)),
-            most(late, &rows) <= 4.0,
-        ),
-        Check::new(
-            "SQF, constant: 4.1 Mbit/s of data to 8 %, Jain's index at least 0.85",
-            format!(
-                "{}, at most {} % off; Jain {}",
-                data(&rows),
-                percent(off_paper, 1),
-                fixed(jain, 3)
-            ),
-            off_paper <= 0.08 && jain >= 0.85,
-        ),
-        Check::differs(
-            "SQF, constant: as much data for all n, to 3 %",
-            "beside 15 downloads one has nothing (Jain 14/15), and the link is not always busy",
-            format!("up to {} % from one download", percent(apart(&rows), 1)),
-            apart(&rows) <= 0.03,
-        ),
-        Check::new(
-            "SQF, frames: the audio loses below 0.5 % in any run",
-            format!("at most {} %", percent(audio, 2)),
-            audio < 0.005,
-        ),
-        Check::differs(
-            "SQF, frames: the video loses below 0.5 %",
-            "an I frame arrives faster than the link sends; once the video has the longest queue, downloads that stay shorter take the link, and it does not recover",
-            format!("at least {} % in any run with 5 and more downloads", percent(worst, 1)),
-            frames.iter().all(|row| row.video() < 0.005),
-        ),
-    ]
+    let (data, off_percent) = (data(&rows), percent(off, 1));
+    let measured = format!("{data}, at most {off_percent} % off; Jain {jain:.3}");
+    checks.push(Check::new(claim, measured, off <= 0.08 && jain >= 0.85));
+
+    let claim = "SQF, constant: as much data for all n, to 3 %";
+    let why = "beside 15 downloads one has nothing (Jain 14/15), and the link is not always busy";
+    let apart = most(&rows, |row| (row.data() / rows[0].data() - 1.0).abs());
+    let measured = format!("up to {} % from one download", percent(apart, 1));
+    checks.push(Check::differs(claim, why, measured, apart <= 0.03));
+
+    let rows = results.of(Queueing::Sqf, Video::Frames);
+    let claim = "SQF, frames: the audio loses below 0.5 % in any run";
+    let audio = most(&rows, |row| row.most(|run| run.audio.loss));
+    checks.push(Check::new(claim, format!("at most {} %", percent(audio, 2)), audio < 0.005));
+
+    let claim = "SQF, frames: the video loses below 0.5 %";
+    let why = "an I frame arrives faster than the link sends; once the video has the longest queue, downloads that stay shorter take the link, and it does not recover";
+    let least = rows[1..].iter().map(|row| row.least(|run| run.video.loss)).fold(1.0, f64::min);
+    let least = percent(least, 1);
+    let measured = format!("at least {least} % in any run with 5 and more downloads");
+    let is_so = rows.iter().all(|row| row.video() < 0.005);
+    checks.push(Check::differs(claim, why, measured, is_so));
+    checks
 }
