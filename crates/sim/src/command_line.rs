@@ -67,7 +67,8 @@ struct RunRequest {
     out: PathBuf,
     #[command(flatten)]
     kept: Kept,
-    /// Also write a run of each cell, with seed 1, for flent: NAME-CELL.flent.gz.
+    /// Also write a run of each cell, with seed 1, for flent: NAME-CELL.flent.gz. flent draws runs
+    /// of 20 s and more.
     #[arg(long)]
     flent: bool,
     /// Also write the packets of a run of each cell, with seed 1, with comments on what happened
