@@ -204,6 +204,7 @@ mod tests {
     }
 
     /// p(600 s) for flows and Mbit/s, by an independent program that tries each k up to 100,000.
+    /// The formula tries time spans that grow by 1 %, which costs a few tenths of a percent.
     #[test]
     fn probabilities_agree_with_an_independent_computation() {
         let p =
@@ -220,7 +221,7 @@ mod tests {
             (20.0, 6.0, 0.452_994),
             (20.0, 6.5, 0.866_168),
         ] {
-            assert_close(p(Poisson, flows, mbps), expected, 0.001);
+            assert_close(p(Poisson, flows, mbps), expected, 0.003);
         }
         for (flows, mbps, expected) in [
             (5.0, 8.0, 1.481_38e-5),
@@ -234,7 +235,7 @@ mod tests {
             (20.0, 7.0, 0.431_95),
             (20.0, 7.5, 0.964_432),
         ] {
-            assert_close(p(Normal, flows, mbps), expected, 0.001);
+            assert_close(p(Normal, flows, mbps), expected, 0.003);
         }
     }
 
