@@ -3,8 +3,8 @@
 use crate::progress::{Step, one_after_another};
 use crate::run::{BARE_METAL, NO_STD, cargo, root, succeed};
 use crate::{
-    api, commits, deny, documents, examples, fuzz, panic_free, publish, search, sizes, smart_queue,
-    trace,
+    api, commits, deny, documents, examples, flent, fuzz, panic_free, publish, search, sizes,
+    smart_queue, sweep, trace,
 };
 
 /// The extent of [`run`].
@@ -66,7 +66,7 @@ fn host(extent: &Extent) -> Vec<Step> {
     } else if !extent.without_tests {
         steps.push(("tests and doc tests", Box::new(|| tests("usual"))));
     }
-    let rest: [Step; 9] = [
+    let rest: [Step; 11] = [
         ("steps of a call", Box::new(steps_of_a_call)),
         ("instructions of a call", Box::new(instructions_of_a_call)),
         ("documentation", Box::new(documentation)),
@@ -76,6 +76,8 @@ fn host(extent: &Extent) -> Vec<Step> {
         ("dependencies", Box::new(deny::run)),
         ("packages", Box::new(publish::packages)),
         ("public items", Box::new(|| api::run(false))),
+        ("a sweep in parts", Box::new(sweep::run)),
+        ("files for flent and tshark", Box::new(flent::run)),
     ];
     steps.extend(rest);
     steps

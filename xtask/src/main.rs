@@ -7,6 +7,7 @@ mod deny;
 mod documents;
 mod examples;
 mod firmware;
+mod flent;
 mod fuzz;
 mod instructions;
 mod panic_free;
@@ -17,6 +18,7 @@ mod run;
 mod search;
 mod sizes;
 mod smart_queue;
+mod sweep;
 mod trace;
 
 use std::process::ExitCode;
@@ -69,6 +71,10 @@ enum Command {
     Examples,
     /// Check packages, the oldest supported compiler and `defmt`; also part of `check`
     Publish,
+    /// Run a sweep in parts with GNU parallel and Slurm, kill workers, and compare the results
+    Sweep,
+    /// Check that stock flent and tshark read what the simulator writes
+    Flent,
     /// Run every fuzz target; needs nightly and cargo-fuzz
     Fuzz {
         /// Run time of each target in seconds, 1 to 86400
@@ -99,6 +105,8 @@ fn main() -> ExitCode {
         Command::Api { renew } => api::run(renew),
         Command::Examples => examples::run(),
         Command::Publish => publish::run(),
+        Command::Sweep => sweep::run(),
+        Command::Flent => flent::run(),
         Command::Fuzz { seconds } => fuzz::run(seconds),
         Command::SearchBounds(search) => search::bounds(&search),
         Command::SearchCost(search) => search::cost(&search),

@@ -67,7 +67,8 @@ struct RunRequest {
     out: PathBuf,
     #[command(flatten)]
     kept: Kept,
-    /// Also write a run of each cell, with seed 1, for flent: NAME-CELL.flent.gz.
+    /// Also write a run of each cell, with seed 1, for flent: NAME-CELL.flent.gz. flent draws runs
+    /// of 20 s and more.
     #[arg(long)]
     flent: bool,
     /// Also write the packets of a run of each cell, with seed 1, with comments on what happened
@@ -88,6 +89,9 @@ struct MergeRequest {
     /// Folder for the charts and tables, created if missing.
     #[arg(long, value_name = "FOLDER", default_value = "target/figures")]
     out: PathBuf,
+    /// Also write one page, as `sim reproduce --report` does.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
 }
 
 /// Replays a capture through flow hash, scheduler and shaper.
@@ -285,6 +289,7 @@ fn run_file(request: &RunRequest, queues: Queues) -> Result<(), Failure> {
 /// Prints the reports of all run files in a folder.
 fn merge(request: &MergeRequest) -> Result<(), Failure> {
     let mut printer = Printer::new(&request.out)?;
+    printer.page = request.report.as_deref();
     for merged in run_file::merge(&request.folder)? {
         let Description { experiment: name, seeds, scenario, .. } = &merged.sweep;
         let report = match scenario {

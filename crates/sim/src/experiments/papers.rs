@@ -66,7 +66,7 @@ pub const PAPERS: [Paper; 5] = [
             item(
                 "§2",
                 "rules of SQF: bytes, N virtual queues, longest queue drop",
-                Source::Test("crates/conformance/tests/suite/exhaustive.rs"),
+                Source::Test("crates/sim/src/discipline/virtual_queues.rs"),
             ),
             item("Table 1", "download times of pages", Source::Experiment("sqf-adsl")),
             item("Fig. 1", "quality of calls", Source::Experiment("sqf-adsl")),
@@ -115,7 +115,7 @@ pub const PAPERS: [Paper; 5] = [
             item(
                 "abstract",
                 "CPU load not higher",
-                Source::Command("cargo xtask instructions age_cobalt"),
+                Source::Command("cargo xtask instructions age"),
             ),
             item(
                 "figures",
@@ -142,6 +142,7 @@ pub const PAPERS: [Paper; 5] = [
             item("rule (3)", "several streams", Source::Experiment("sqf-video-theory")),
             item("Fig. 5", "the test-bed", Source::Experiment("sqf-video-testbed")),
             item("Fig. 6", "loss", Source::Experiment("sqf-video-testbed")),
+            item("§V", "loss by the video's peak rate", Source::Experiment("sqf-video-peak")),
             item("Fig. 7", "jitter", Source::Experiment("sqf-video-testbed")),
             item("Table I", "bandwidth and fairness", Source::Experiment("sqf-video-testbed")),
             item("Fig. 8", "loss with a jittered sender", Source::Experiment("sqf-video-jitter")),

@@ -6,8 +6,8 @@
 
 use core::fmt;
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -67,6 +67,8 @@ pub enum RunFileError {
     Contradiction(PathBuf, Task),
     /// A folder has no file of results.
     Empty(PathBuf),
+    /// Another process writes the file.
+    InUse(PathBuf),
 }
 
 impl fmt::Display for RunFileError {
@@ -95,6 +97,9 @@ impl fmt::Display for RunFileError {
                 task.cell,
                 task.seed
             ),
+            Self::InUse(path) => {
+                write!(f, "{}: in use by another process (expected one at a time)", path.display())
+            }
             Self::Empty(path) => {
                 write!(f, "{}: no run files (expected files *.runs.jsonl)", path.display())
             }
@@ -111,20 +116,24 @@ impl RunFile {
     /// Opens `folder/name.runs.jsonl` for a sweep and reads the results in it, or creates it.
     ///
     /// # Errors
-    /// If the file cannot be read or written, is malformed, or belongs to another sweep.
+    /// If the file cannot be read or written, is malformed, belongs to another sweep, or is in use
+    /// by another process.
     pub fn open(folder: &Path, name: &str, sweep: &Description) -> Result<Self, RunFileError> {
         let path = folder.join(format!("{name}{SUFFIX}"));
         let named = |error| RunFileError::Io(path.clone(), error);
         fs::create_dir_all(folder).map_err(named)?;
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(named(error)),
-        };
+        let mut file =
+            OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(named)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(RunFileError::InUse(path)),
+            Err(TryLockError::Error(error)) => return Err(named(error)),
+        }
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(named)?;
         // Without a line end the last line is incomplete, even if it can be read.
         let complete = text.rfind('\n').map_or(0, |end| end + 1);
         let (found, results) = read(&path, &text[..complete])?;
-        let mut file = OpenOptions::new().append(true).create(true).open(&path).map_err(named)?;
         file.set_len(complete as u64).map_err(named)?;
         match found {
             Some(found) if found != *sweep => {
@@ -254,6 +263,9 @@ mod tests {
         let mut file = RunFile::open(&folder, "demo", &sweep).unwrap();
         file.append(task(0, 1), "{\"loss\":0.1}").unwrap();
         file.append(task(0, 2), "{\"loss\":0.30000000000000004}").unwrap();
+        let error = RunFile::open(&folder, "demo", &sweep).unwrap_err().to_string();
+        assert!(error.ends_with("in use by another process (expected one at a time)"), "{error}");
+        drop(file);
         let path = folder.join("demo.runs.jsonl");
         let whole = fs::read_to_string(&path).unwrap();
         for cut in 1..whole.lines().last().unwrap().len() {
