@@ -47,4 +47,23 @@ impl Network<Transfers> {
             _ => MediaStream::default(),
         }
     }
+
+    /// Runs until `end`, and then on until the last packet of a stream has arrived, for at most
+    /// this number of `seconds`.
+    pub(crate) fn run_until_received(
+        &mut self,
+        end: Nanos,
+        (from, to): (NodeId, NodeId),
+        seconds: u64,
+    ) {
+        self.run_until(end, &mut |_, _| ());
+        for second in 1..=seconds {
+            let media = |id| self.application(id).media.as_ref();
+            let sent = media(from).map_or(0, |media| media.sent().len());
+            if sent == media(to).map_or(0, |media| media.delays().len()) {
+                return;
+            }
+            self.run_until(end.plus(Nanos::from_secs(second)), &mut |_, _| ());
+        }
+    }
 }

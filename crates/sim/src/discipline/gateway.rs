@@ -1,5 +1,7 @@
 //! Queues as in the gateway, with CoDel in each.
 
+use core::fmt;
+
 use freeboard::sched_core::{ConfigError, FloorShare, Limits};
 use freeboard::shaper::{Overhead, Shaper};
 use freeboard::{Isolation, Rtt};
@@ -35,6 +37,16 @@ impl GatewayQueue {
         }
     }
 
+    /// Returns true if hosts are its flows or are scheduled above them.
+    #[must_use]
+    pub fn has_hosts(self) -> bool {
+        match self {
+            Self::Isolated(isolation) => isolation != Isolation::Flows,
+            Self::UsersSqf(_) => true,
+            Self::Fifo | Self::PlainDrr | Self::Sqf(_) => false,
+        }
+    }
+
     /// Creates an empty queue in front of `line` for this number of hosts. `mtu` is the longest
     /// packet that is sent; `permitted` the longest that an isolated queue accepts.
     ///
@@ -60,6 +72,23 @@ impl GatewayQueue {
             Self::UsersSqf(floor) => {
                 users_sqf_with_codel(floor, codel, hosts, mtu, line, link, limits)
             }
+        }
+    }
+}
+
+/// Writes the name in tables.
+impl fmt::Display for GatewayQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Fifo => f.write_str("FIFO"),
+            Self::PlainDrr => f.write_str("DRR over flows"),
+            Self::Isolated(Isolation::Flows) => f.write_str("flows, sparse first"),
+            Self::Isolated(Isolation::DualSrcHost) => f.write_str("dual-srchost (default)"),
+            Self::Isolated(isolation) => isolation.fmt(f),
+            Self::Sqf(FloorShare::NONE) => f.write_str("sqf without a floor"),
+            Self::Sqf(_) => f.write_str("sqf (gateway)"),
+            Self::UsersSqf(FloorShare::NONE) => f.write_str("users+sqf, no floor"),
+            Self::UsersSqf(_) => f.write_str("users+sqf (gateway)"),
         }
     }
 }

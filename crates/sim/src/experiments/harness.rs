@@ -22,6 +22,7 @@ use super::Report;
 use super::run_file::{RunFile, RunFileError};
 use crate::measure::delay::Delays;
 use crate::measure::estimate::{Estimate, mean};
+use crate::measure::goodput::Loss;
 use crate::progress::Progress;
 
 /// An experiment: cells that differ in their parameters, runs of a cell with a seed each, and a
@@ -148,6 +149,11 @@ impl<C, R> Row<C, R> {
     /// Returns the delays of all runs together.
     pub fn delays(&self, of: impl Fn(&R) -> &Delays) -> Delays {
         self.runs.iter().flat_map(|run| of(run).samples()).copied().collect()
+    }
+
+    /// Returns the loss of all runs together.
+    pub fn total_loss(&self, of: impl Fn(&R) -> Loss) -> Loss {
+        self.runs.iter().map(of).sum()
     }
 }
 

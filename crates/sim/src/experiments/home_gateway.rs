@@ -59,6 +59,8 @@ pub(super) mod site;
 
 use core::net::SocketAddrV4;
 
+use serde::{Deserialize, Serialize};
+
 use freeboard::sched_core::{Counters, Imbalance, Limits, Nanos};
 use freeboard::shaper::{Overhead, Rate, Shaper};
 
@@ -208,6 +210,15 @@ pub struct MediaStream {
     pub packets: Vec<(Nanos, Option<Nanos>)>,
 }
 
+/// Delays and loss of a call or a video.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MediaSummary {
+    /// Delays of the packets that arrived.
+    pub delays: Delays,
+    /// The loss.
+    pub loss: Loss,
+}
+
 impl MediaStream {
     /// Returns the packets that `from` sent to `to` at `since` or later.
     pub(crate) fn between(from: &Media, to: &Media, since: Nanos) -> Self {
@@ -228,6 +239,12 @@ impl MediaStream {
     pub fn loss(&self) -> Loss {
         let lost = self.packets.iter().filter(|(_, delay)| delay.is_none()).count();
         Loss { sent: self.packets.len() as u64, lost: lost as u64 }
+    }
+
+    /// Returns delays and loss.
+    #[must_use]
+    pub fn summary(&self) -> MediaSummary {
+        MediaSummary { delays: self.delays(), loss: self.loss() }
     }
 
     /// Rates the stream for a listener with loss concealment and an ideal jitter buffer.

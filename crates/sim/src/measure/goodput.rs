@@ -67,6 +67,23 @@ impl core::iter::Sum for Loss {
     }
 }
 
+/// Returns each amount relative to its share of their sum; shares are proportional to `weights`.
+///
+/// ```
+/// use sim::measure::goodput::relative_to_shares;
+/// assert_eq!(
+///     relative_to_shares(&[20, 20, 20], &[1.0, 1.0, 2.0]),
+///     [4.0 / 3.0, 4.0 / 3.0, 2.0 / 3.0]
+/// );
+/// ```
+#[must_use]
+pub fn relative_to_shares(amounts: &[u64], weights: &[f64]) -> Vec<f64> {
+    let sum = amounts.iter().sum::<u64>() as f64;
+    let weight: f64 = weights.iter().sum();
+    let part = |(&amount, own): (&u64, &f64)| amount as f64 * (weight / own) / sum;
+    amounts.iter().zip(weights).map(part).collect()
+}
+
 /// Returns Jain's fairness index (Jain, Chiu and Hawe 1984): (Σy)² / (n·Σy²).
 ///
 /// 1 if all shares are equal, 1/n if one has everything. `None` without shares or if all are zero.

@@ -4,7 +4,7 @@
 use freeboard::Isolation;
 use freeboard::sched_core::Nanos;
 use sim::discipline::GatewayQueue;
-use sim::experiments::sparse::scenario::{self, Setup, run};
+use sim::experiments::sparse::scenario::{self, Cell, Load, run};
 
 use crate::documents::{Run, document};
 
@@ -30,12 +30,9 @@ fn a_call_does_not_wait_for_packets_that_are_only_permitted() {
     for (own, others) in [(4, 0), (0, 12)] {
         for isolation in [Isolation::DualSrcHost, Isolation::TripleIsolate] {
             let [frames, batches] = [scenario::MTU, 65_535].map(|permitted| {
-                let queueing = GatewayQueue::Isolated(isolation);
-                let (megabits, measured) = (10, Nanos::from_secs(10));
-                let round_trip = scenario::ROUND_TRIP;
-                let setup =
-                    Setup { queueing, megabits, own, others, permitted, round_trip, measured };
-                let outcome = run(&setup, 1);
+                let load = Load::new("", 10, own, others);
+                let cell = Cell { load, queue: GatewayQueue::Isolated(isolation) };
+                let outcome = run(&cell, permitted, Nanos::from_secs(10), 1);
                 assert!(outcome.balanced);
                 outcome.added.quantile(990).expect("a call")
             });

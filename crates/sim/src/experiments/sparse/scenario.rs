@@ -18,34 +18,59 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 use serde::{Deserialize, Serialize};
 
 use freeboard::sched_core::{FlowId, Limits, Nanos};
-use freeboard::shaper::{Framing, Overhead, Rate, Shaper};
+use freeboard::shaper::{Framing, Overhead};
 
-use crate::app::{Media, Packetised, Transfers};
-use crate::discipline::{Discipline, GatewayQueue, PerUser};
+use crate::app::{BulkSender, Media, Packetised, Transfers};
+use crate::discipline::{Discipline, GatewayQueue, PerUser, line};
 use crate::experiments::hosts::Site;
 use crate::host::Buffers;
 use crate::measure::delay::Delays;
 use crate::measure::goodput::{Goodput, Loss};
-use crate::network::{Network, NodeId, Side};
+use crate::network::Side;
 use crate::source::Cbr;
 
-/// Parameters of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setup {
-    /// Queue under test.
-    pub queueing: GatewayQueue,
+/// Median, 95th and 99th percentile in milliseconds.
+pub type Quantiles = [f64; 3];
+
+/// Traffic beside the call, and the call's delay beside it behind Linux's queues.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// Name in tables.
+    pub name: &'static str,
     /// Rate of the link in Mbit/s.
     pub megabits: u32,
     /// Number of uploads of the call's host.
     pub own: u8,
     /// Number of other hosts, with an upload each.
     pub others: u8,
-    /// Maximum packet length of the queue, though no packet is longer than [`MTU`].
-    pub permitted: u32,
-    /// Round-trip time without queueing: [`ROUND_TRIP`] unless a scenario varies it.
-    pub round_trip: Nanos,
-    /// Duration of the measurement.
-    pub measured: Nanos,
+    /// Propagation delay of the link, in each direction.
+    pub delay: Nanos,
+    /// CAKE's figures, to which those here are compared.
+    pub cake: Option<Quantiles>,
+    /// Figures measured with this load, by queue.
+    pub quoted: &'static [(&'static str, Quantiles)],
+}
+
+impl Load {
+    /// Creates a load over [`DELAY`] that was not measured on Linux.
+    #[must_use]
+    pub const fn new(name: &'static str, megabits: u32, own: u8, others: u8) -> Self {
+        Self { name, megabits, own, others, delay: DELAY, cake: None, quoted: &[] }
+    }
+
+    /// Quotes figures measured with this load, CAKE's first.
+    pub(super) const fn quoting(self, quoted: &'static [(&'static str, Quantiles)]) -> Self {
+        Self { cake: Some(quoted[0].1), quoted, ..self }
+    }
+}
+
+/// Parameters of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cell {
+    /// The traffic.
+    pub load: Load,
+    /// Queue under test.
+    pub queue: GatewayQueue,
 }
 
 /// Results of a run.
@@ -64,6 +89,8 @@ pub struct Run {
 
 /// Start of the measurement.
 pub const WARM_UP: Nanos = Nanos::from_secs(10);
+/// Duration of the measurement in the experiment.
+pub const MEASURED: Nanos = Nanos::from_secs(30);
 /// Longest packet, in bytes.
 pub const MTU: u32 = 1_500;
 /// Length of a packet of the call, in bytes.
@@ -71,9 +98,8 @@ pub const CALL: u32 = 200;
 /// Bytes that the link adds to a packet.
 pub const HEADER: u32 = 14;
 
-/// Round-trip time of a long path.
-pub const ROUND_TRIP: Nanos = Nanos::from_millis(50);
-const BACK: u64 = 100;
+/// Propagation delay of a long path.
+pub const DELAY: Nanos = Nanos::from_millis(25);
 const LIMITS: Limits = Limits { packets: 8_192, bytes: 4 << 20 };
 /// Longer than 1,000 packets take at 1 Mbit/s, in seconds.
 const LONGEST_QUEUE: u64 = 14;
@@ -83,48 +109,49 @@ const CALL_PORT: u16 = 5_004;
 /// Upload `n` uses the `n`-th port from here.
 const FIRST_PORT: u16 = 8_001;
 
-/// Runs the scenario once.
+/// Runs the scenario once. The queue permits packets of up to `permitted` bytes, though none is
+/// longer than [`MTU`], and the measurement lasts for `measured`.
 ///
 /// # Panics
 /// If the queue does not accept packets of this length.
 #[must_use]
-pub fn run(setup: &Setup, seed: u64) -> Run {
-    let end = WARM_UP.plus(setup.measured);
-    let one_way = Nanos(setup.round_trip.0 / 2);
-    let rate = megabits(setup.megabits.into());
-    let mut site = site(setup, rate, one_way, seed);
-    let sender = |site: &Site, number: u16| {
-        let to = SocketAddrV4::new(SERVER, FIRST_PORT + number);
-        site.sender(&format!("start {number}"), to)
-    };
+pub fn run(&Cell { load, queue }: &Cell, permitted: u32, measured: Nanos, seed: u64) -> Run {
+    let end = WARM_UP.plus(measured);
+    let overhead = Overhead::new(Framing::None, HEADER.cast_signed(), 0).expect("in range");
+    let link = || line(load.megabits.into());
+    let up = queue.behind(link(), overhead, 1 + u32::from(load.others), MTU, permitted);
+    let up = up.expect("lengths and parameters are within their ranges");
+    let back = Discipline::Fifo.behind(line(100), overhead, LIMITS, MTU);
+    let links = [(up, queue.limits().packets), (back, LIMITS.packets)];
+    let has_users = matches!(queue, GatewayQueue::UsersSqf(_));
+    let naming = has_users.then_some(flow_of as fn(&[u8]) -> FlowId);
+    let mut site =
+        Site::new(seed, links, load.delay, naming, (WINDOW, Goodput::over(WARM_UP, end)));
+
+    let uploads = u16::from(load.own) + u16::from(load.others);
+    let to = |n| SocketAddrV4::new(SERVER, FIRST_PORT + n);
+    let sender = |n| site.sender(&format!("start {n}"), to(n));
+    let mut senders: Vec<BulkSender> = (0..uploads).map(sender).collect();
+    let of_others = senders.split_off(load.own.into());
     let phase = site.phase("call", Nanos::from_millis(20));
     let sent = Packetised { source: Cbr::g711(phase), payload_type: 0, until: end };
     let call = Media::new(CALL_PORT, SocketAddrV4::new(SERVER, CALL_PORT), Some(sent));
-    let own = u16::from(setup.own);
-    let senders = (0..own).map(|number| sender(&site, number)).collect();
     let home = Transfers { senders, media: Some(call), ..Transfers::default() };
     let caller = site.add(Side::Home, address(0), home);
-    for other in 0..setup.others {
-        let senders = vec![sender(&site, own + u16::from(other))];
-        site.add(Side::Home, address(1 + other), Transfers { senders, ..Transfers::default() });
+    for (host, sender) in (1..).zip(of_others) {
+        let other = Transfers { senders: vec![sender], ..Transfers::default() };
+        site.add(Side::Home, address(host), other);
     }
-    let uploads = own + u16::from(setup.others);
-    let receivers = (0..uploads).map(|number| site.receiver(FIRST_PORT + number)).collect();
+    let receivers = (0..uploads).map(|n| site.receiver(FIRST_PORT + n)).collect();
     let answer = Media::new(CALL_PORT, SocketAddrV4::new(address(0), CALL_PORT), None);
     let server = Transfers { receivers, media: Some(answer), ..Transfers::default() };
     let server = site.add(Side::Internet, SERVER, server);
+
     let mut network = site.finish();
-    network.run_until(end, &mut |_, _| ());
-    // Packets that are queued and in transit arrive within this time, or never.
-    for second in 1..=LONGEST_QUEUE {
-        if is_complete(&network, caller, server) {
-            break;
-        }
-        network.run_until(end.plus(Nanos::from_secs(second)), &mut |_, _| ());
-    }
+    network.run_until_received(end, (caller, server), LONGEST_QUEUE);
 
     // Delay of a packet of the call on an idle link.
-    let alone = one_way.plus(rate.time_of(CALL + HEADER));
+    let alone = load.delay.plus(link().rate().time_of(CALL + HEADER));
     let call = network.stream((caller, server), WARM_UP);
     let receivers = &network.application(server).receivers;
     Run {
@@ -135,42 +162,13 @@ pub fn run(setup: &Setup, seed: u64) -> Run {
     }
 }
 
-/// Returns true if the last packet of the call has arrived.
-fn is_complete(network: &Network<Transfers>, caller: NodeId, server: NodeId) -> bool {
-    let call = |id| network.application(id).media.as_ref();
-    let sent = call(caller).map_or(0, |call| call.sent().len());
-    sent == call(server).map_or(0, |call| call.delays().len())
-}
-
-fn megabits(rate: u64) -> Rate {
-    Rate::megabits_per_second(rate).expect("a rate that lines have")
-}
-
-/// Creates the links, without hosts.
-fn site(setup: &Setup, rate: Rate, one_way: Nanos, seed: u64) -> Site {
-    let overhead = Overhead::new(Framing::None, HEADER.cast_signed(), 0).expect("in range");
-    let (hosts, permitted) = (1 + u32::from(setup.others), setup.permitted);
-    let queue = setup.queueing.behind(Shaper::new(rate), overhead, hosts, MTU, permitted);
-    let queue = queue.expect("lengths and parameters are within their ranges");
-    let back = Discipline::Fifo.behind(Shaper::new(megabits(BACK)), overhead, LIMITS, MTU);
-    let links = [(queue, setup.queueing.limits().packets), (back, LIMITS.packets)];
-    let has_users = matches!(setup.queueing, GatewayQueue::UsersSqf(_));
-    let naming: Option<fn(&[u8]) -> FlowId> = if has_users { Some(flow_of) } else { None };
-    let goodput = Goodput::over(WARM_UP, WARM_UP.plus(setup.measured));
-    Site::new(seed, links, one_way, naming, (WINDOW, goodput))
-}
-
-/// Returns the flow of an upload packet, by its source address and destination port.
+/// Returns the flow of an upload packet, by its source address and destination port. The call is
+/// flow 0, and the uploads of a host follow in order.
 fn flow_of(packet: &[u8]) -> FlowId {
-    let (host, port) = match packet {
-        [_, _, _, _, _, _, _, _, _, _, _, _, _, _, _, host, _, _, _, _, _, _, high, low, ..] => {
-            (u32::from(*host), u16::from_be_bytes([*high, *low]))
-        }
-        _ => (1, CALL_PORT),
-    };
-    // The call is flow 0, and the uploads of a host follow in order.
-    let flow = u32::from(port.saturating_sub(FIRST_PORT - 1));
-    PerUser::flow(host - 1, flow % PerUser::FLOWS)
+    let byte = |at: usize| packet.get(at).copied().map_or(0, u32::from);
+    let (host, port) = (byte(15), byte(22) << 8 | byte(23));
+    let flow = port.saturating_sub(u32::from(FIRST_PORT) - 1);
+    PerUser::flow(host.saturating_sub(1), flow % PerUser::FLOWS)
 }
 
 /// Returns an address of a private network (RFC 1918); the call comes from host 0.
@@ -191,18 +189,14 @@ mod tests {
     /// Goal: the added delay is that caused by others. Method: a call without uploads.
     #[test]
     fn a_call_alone_waits_for_nothing() {
-        for queueing in [
+        for queue in [
             GatewayQueue::Fifo,
             GatewayQueue::Isolated(Isolation::DualSrcHost),
             GatewayQueue::Sqf(FloorShare::EIGHTH),
             GatewayQueue::UsersSqf(FloorShare::EIGHTH),
         ] {
-            let measured = Nanos::from_secs(1);
-            let round_trip = ROUND_TRIP;
-            let (own, others, permitted) = (0, 0, MTU);
-            let setup =
-                Setup { queueing, megabits: 1, own, others, permitted, round_trip, measured };
-            let outcome = run(&setup, 1);
+            let alone = Cell { load: Load::new("alone", 1, 0, 0), queue };
+            let outcome = run(&alone, MTU, Nanos::from_secs(1), 1);
             assert_eq!(outcome.loss, Loss { sent: 50, lost: 0 });
             // Tolerance for rounding on the link, and for the microseconds of the hosts' clocks.
             assert!(outcome.added.quantile(1_000).unwrap() <= Nanos::from_micros(2));
@@ -212,14 +206,9 @@ mod tests {
 
     #[test]
     fn a_seed_names_a_run() {
-        let run = |seed| {
-            let queueing = GatewayQueue::Isolated(Isolation::TripleIsolate);
-            let measured = Nanos::from_secs(2);
-            let (own, others, permitted, round_trip) = (2, 2, MTU, ROUND_TRIP);
-            let setup =
-                Setup { queueing, megabits: 10, own, others, permitted, round_trip, measured };
-            run(&setup, seed)
-        };
+        let queue = GatewayQueue::Isolated(Isolation::TripleIsolate);
+        let cell = Cell { load: Load::new("2 uploads, 2 hosts", 10, 2, 2), queue };
+        let run = |seed| run(&cell, MTU, Nanos::from_secs(2), seed);
         let first = run(1);
         assert_eq!(first, run(1));
         assert_ne!(first, run(2));

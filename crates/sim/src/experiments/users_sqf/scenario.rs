@@ -19,16 +19,15 @@ use core::net::Ipv4Addr;
 use serde::{Deserialize, Serialize};
 
 use freeboard::sched_core::{FlowId, Limits, Nanos};
-use freeboard::shaper::{Overhead, Rate, Shaper};
+use freeboard::shaper::Overhead;
 
 use crate::app::Packetised;
-use crate::discipline::{Discipline, PerUser, UserFlows};
-use crate::experiments::home_gateway::MediaStream;
+use crate::discipline::{Discipline, PerUser, UserFlows, line};
+use crate::experiments::home_gateway::MediaSummary;
 use crate::experiments::hosts::Site;
 use crate::host::Buffers;
-use crate::measure::delay::Delays;
-use crate::measure::goodput::{Goodput, Loss};
-use crate::network::{NodeId, Side};
+use crate::measure::goodput::Goodput;
+use crate::network::NodeId;
 use crate::source::Cbr;
 
 /// Parameters of a run.
@@ -48,8 +47,8 @@ pub struct Cell {
 pub const USERS: u32 = 2;
 /// Number of transfers of user A.
 pub const BULK_OF_A: u32 = 4;
-/// Rate of the link in bits per second.
-pub const RATE: u64 = 10_000_000;
+/// Rate of the link in Mbit/s.
+pub const MEGABITS: u64 = 10;
 /// Longest packet, in bytes.
 pub const MTU: u32 = 1_500;
 /// Length of a packet of the call, in bytes.
@@ -75,49 +74,24 @@ const CALL: u32 = BULK_OF_A + 1;
 /// Results of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Bytes of each user that the link carried between [`WARM_UP`] and [`DURATION`].
-    pub carried: [u64; USERS as usize],
+    /// User A's share of the bytes that the link carried between [`WARM_UP`] and [`DURATION`].
+    pub share_of_a: f64,
     /// User A's video.
-    pub video: Stream,
+    pub video: MediaSummary,
     /// User A's call.
-    pub call: Stream,
+    pub call: MediaSummary,
     /// Goodput of user A's transfers in bits per second.
     pub bulk_of_a: u64,
     /// True if every packet is accounted for.
     pub balanced: bool,
 }
 
-/// Delays and loss of a stream.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Stream {
-    /// Delays of the packets that arrived.
-    pub delays: Delays,
-    /// The loss.
-    pub loss: Loss,
-}
-
-impl Stream {
-    fn of(stream: &MediaStream) -> Self {
-        Self { delays: stream.delays(), loss: stream.loss() }
-    }
-}
-
-impl Run {
-    /// Returns user A's share of the bytes on the link.
-    #[must_use]
-    pub fn share_of_a(&self) -> f64 {
-        let [a, b] = self.carried;
-        a as f64 / (a + b).max(1) as f64
-    }
-}
-
 /// Runs the scenario once.
 #[must_use]
 pub fn run(cell: &Cell, seed: u64) -> Run {
-    let line = |rate| Shaper::new(Rate::bits_per_second(rate).expect("a rate that lines have"));
-    let queue = cell.above.behind(cell.inside, USERS, MTU, line(RATE), LIMITS);
+    let queue = cell.above.behind(cell.inside, USERS, MTU, line(MEGABITS), LIMITS);
     let queue = queue.expect("lengths and the floor are within their ranges");
-    let back = Discipline::Fifo.behind(line(10 * RATE), Overhead::RAW, LIMITS, MTU);
+    let back = Discipline::Fifo.behind(line(10 * MEGABITS), Overhead::RAW, LIMITS, MTU);
     let links = [queue, back].map(|queue| (queue, LIMITS.packets));
     let counted = (BUFFERS, Goodput::over(WARM_UP, DURATION));
     let mut site = Site::new(seed, links, DELAY, Some(flow_of), counted);
@@ -141,10 +115,11 @@ pub fn run(cell: &Cell, seed: u64) -> Run {
             *bytes += packet.len() as u64;
         }
     });
+    let [of_a, of_b] = carried;
     Run {
-        carried,
-        video: Stream::of(&network.stream(video, WARM_UP)),
-        call: Stream::of(&network.stream(call, WARM_UP)),
+        share_of_a: of_a as f64 / (of_a + of_b).max(1) as f64,
+        video: network.stream(video, WARM_UP).summary(),
+        call: network.stream(call, WARM_UP).summary(),
         bulk_of_a: bulk_of_a.into_iter().map(|id| network.goodput(id)).sum(),
         balanced: network.recount().is_ok(),
     }
@@ -156,16 +131,10 @@ fn flow_of(packet: &[u8]) -> FlowId {
     PerUser::flow(byte(14).min(USERS - 1), byte(15).min(PerUser::FLOWS - 1))
 }
 
-/// Returns an address of a private network (RFC 1918), one network for each side.
-fn address(side: Side, user: u32, flow: u32) -> Ipv4Addr {
-    let near = if side == Side::Home { 1 } else { 2 };
-    let byte = |number: u32| u8::try_from(number).expect("users and flows are few");
-    Ipv4Addr::new(10, near, byte(user), byte(flow))
-}
-
-/// Returns the addresses at home and on the Internet.
+/// Returns the addresses at home and on the Internet, in private networks (RFC 1918).
 fn ends(user: u32, flow: u32) -> [Ipv4Addr; 2] {
-    [Side::Home, Side::Internet].map(|side| address(side, user, flow))
+    let byte = |number: u32| u8::try_from(number).expect("users and flows are few");
+    [1, 2].map(|side| Ipv4Addr::new(10, side, byte(user), byte(flow)))
 }
 
 #[cfg(test)]
@@ -175,8 +144,8 @@ mod tests {
     #[test]
     fn a_packet_is_of_the_flow_that_its_source_address_says() {
         let mut packet = [0; 20];
-        let source = address(Side::Home, 1, 7);
-        packet[12..16].copy_from_slice(&source.octets());
+        let [home, _] = ends(1, 7);
+        packet[12..16].copy_from_slice(&home.octets());
         assert_eq!(flow_of(&packet), PerUser::flow(1, 7));
         assert_eq!(PerUser::user(flow_of(&packet)), 1);
     }
