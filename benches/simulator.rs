@@ -7,7 +7,7 @@
 //! - *RRUL*: flent's test for 60 s on 20/100 Mbit/s, 5 s before it and a queue's length after it;
 //!   the time of a run
 
-use std::hint::black_box;
+use core::hint::black_box;
 use std::path::Path;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
