@@ -290,7 +290,11 @@ fn run_file(request: &RunRequest, queues: Queues) -> Result<(), Failure> {
 fn merge(request: &MergeRequest) -> Result<(), Failure> {
     let mut printer = Printer::new(&request.out)?;
     printer.page = request.report.as_deref();
-    for merged in run_file::merge(&request.folder)? {
+    let mut merged = run_file::merge(&request.folder)?;
+    // In the order in which `sim reproduce` prints them; files of users follow.
+    let place = |name: &str| experiments::ALL.iter().position(|known| known.name == name);
+    merged.sort_by_key(|sweep| place(&sweep.sweep.experiment).unwrap_or(usize::MAX));
+    for merged in merged {
         let Description { experiment: name, seeds, scenario, .. } = &merged.sweep;
         let report = match scenario {
             Some(text) => {
