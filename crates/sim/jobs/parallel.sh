@@ -16,5 +16,5 @@ file=$1 shards=$2 folder=$3
 shift 3
 mkdir -p "$folder"
 # One part at a time on each machine: a part uses all its processors.
-seq "$shards" | parallel --jobs 1 --retries 3 --resume-failed --joblog "$folder/joblog" "$@" \
+seq "$shards" | parallel --quote --jobs 1 --retries 3 --resume-failed --joblog "$folder/joblog" "$@" \
     sim run "$file" --runs "$folder" --shard "{}/$shards"

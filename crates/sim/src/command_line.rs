@@ -69,11 +69,11 @@ struct RunRequest {
     kept: Kept,
     /// Also write a run of each cell, with seed 1, for flent: NAME-CELL.flent.gz. flent draws runs
     /// of 20 s and more.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "shard")]
     flent: bool,
     /// Also write the packets of a run of each cell, with seed 1, with comments on what happened
     /// to each: NAME-CELL.pcapng.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "shard")]
     pcapng: bool,
 }
 
@@ -228,7 +228,7 @@ fn write_out(text: &str) -> Result<(), Failure> {
 /// Runs the experiments in order. Each is printed and drawn before its result counts.
 fn reproduce(options: &Options) -> Result<(), Failure> {
     let mut printer = Printer::new(&options.out)?;
-    printer.page = options.report.as_deref();
+    printer.write_page(options.report.as_deref())?;
     for experiment in options.experiments() {
         let (name, seeds) = (experiment.name, options.seeds(experiment));
         let sweep_of = Description::new(name, seeds, None);
@@ -266,6 +266,8 @@ fn run_file(request: &RunRequest, queues: Queues) -> Result<(), Failure> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let named = |error: ScenarioError| Failure::File(format!("{}: {error}", path.display()));
     let sweep = scenario::Sweep::read(&text, folder, queues).map_err(named)?;
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let sweep = sweep.named(&stem);
     let mut printer = Printer::new(&request.out)?;
     let seeds = request.seeds.and_then(|seeds| u32::try_from(seeds).ok());
     let seeds = seeds.unwrap_or_else(|| sweep.default_seeds());
@@ -289,7 +291,7 @@ fn run_file(request: &RunRequest, queues: Queues) -> Result<(), Failure> {
 /// Prints the reports of all run files in a folder.
 fn merge(request: &MergeRequest) -> Result<(), Failure> {
     let mut printer = Printer::new(&request.out)?;
-    printer.page = request.report.as_deref();
+    printer.write_page(request.report.as_deref())?;
     let mut merged = run_file::merge(&request.folder)?;
     // In the order in which `sim reproduce` prints them; files of users follow.
     let place = |name: &str| experiments::ALL.iter().position(|known| known.name == name);
@@ -299,7 +301,7 @@ fn merge(request: &MergeRequest) -> Result<(), Failure> {
         let report = match scenario {
             Some(text) => {
                 let named = |error: ScenarioError| Failure::File(format!("{name}: {error}"));
-                let sweep = scenario::Sweep::of_results(text).map_err(named)?;
+                let sweep = scenario::Sweep::of_results(text).map_err(named)?.named(name);
                 sweep.report(*seeds, &merged.results)?
             }
             None => match experiments::find(name) {
@@ -326,6 +328,16 @@ impl<'a> Printer<'a> {
     fn new(out: &'a Path) -> Result<Self, Failure> {
         fs::create_dir_all(out).map_err(|error| at(out, &error))?;
         Ok(Self { out, page: None, sections: Vec::new(), printed: 0, failed: Vec::new() })
+    }
+
+    /// Has a page written at the end. Fails now if that is impossible.
+    fn write_page(&mut self, page: Option<&'a Path>) -> Result<(), Failure> {
+        if let Some(path) = page {
+            let file = fs::OpenOptions::new().append(true).create(true).open(path);
+            file.map_err(|error| at(path, &error))?;
+        }
+        self.page = page;
+        Ok(())
     }
 
     fn print(&mut self, name: &str, report: &Report) -> Result<(), Failure> {

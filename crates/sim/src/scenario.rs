@@ -53,7 +53,8 @@ impl core::error::Error for ScenarioError {}
 #[derive(Debug)]
 pub struct Sweep {
     queues: Queues,
-    title: String,
+    title: Option<String>,
+    name: String,
     cells: Vec<Cell>,
 }
 
@@ -82,10 +83,11 @@ impl Sweep {
         let parse_error = |error: toml_edit::TomlError| ScenarioError::new(error.to_string());
         let document: DocumentMut = text.parse().map_err(parse_error)?;
         let base = scenario(text, folder, &queues)?;
-        let title = base.title.clone().unwrap_or_else(|| "sweep".to_owned());
+        let title = base.title.clone();
+        let name = "sweep".to_owned();
         let Some(sweep) = document.get("sweep") else {
             let cells = vec![Cell { keys: Vec::new(), scenario: base }];
-            return Ok(Self { queues, title, cells });
+            return Ok(Self { queues, title, name, cells });
         };
         let axes = axes(sweep, text)?;
         let count =
@@ -113,7 +115,7 @@ impl Sweep {
             Ok(Cell { keys, scenario })
         };
         let cells = (0..count).map(cell).collect::<Result<_, ScenarioError>>()?;
-        Ok(Self { queues, title, cells })
+        Ok(Self { queues, title, name, cells })
     }
 
     /// Reads the file of a sweep whose results are known: nothing is run, and neither queues nor
@@ -123,6 +125,27 @@ impl Sweep {
     /// As for [`Sweep::read`].
     pub fn of_results(text: &str) -> Result<Self, ScenarioError> {
         Self::parse(text, None, Queues::new())
+    }
+
+    /// Sets the name of a sweep whose file has no title, or none with letters of ASCII: that of the
+    /// file.
+    #[must_use]
+    pub fn named(self, file: &str) -> Self {
+        let name = words(file);
+        if name.is_empty() { self } else { Self { name, ..self } }
+    }
+
+    /// Returns the title in the file, or the name.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        self.title.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Returns the name of run files and results: the title in small letters, with hyphens.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let title = words(self.title());
+        if title.is_empty() { self.name.clone() } else { title }
     }
 
     /// Returns all cells, in order: the last key of the sweep varies fastest.
@@ -154,6 +177,13 @@ fn scenario(text: &str, folder: Option<&Path>, queues: &Queues) -> Result<Scenar
         .map_err(|(path, why)| ScenarioError::new(format!("{}{why}", at(text, &path))))
 }
 
+/// Returns a text as words of ASCII letters and digits, in small letters and joined by hyphens.
+fn words(text: &str) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric();
+    let words = text.split(|c: char| !is_part(c)).filter(|word| !word.is_empty());
+    words.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("-")
+}
+
 /// Returns the swept keys with their values.
 fn axes(sweep: &Item, text: &str) -> Result<Vec<(String, Vec<Value>)>, ScenarioError> {
     let table = sweep.as_table_like().ok_or_else(|| {
@@ -162,6 +192,10 @@ fn axes(sweep: &Item, text: &str) -> Result<Vec<(String, Vec<Value>)>, ScenarioE
         )
     })?;
     let axis = |(key, values): (&str, &Item)| {
+        if key == "seeds" || key.split('.').any(|part| matches!(part, "" | "sweep")) {
+            let line = at(text, &format!("sweep.{key}"));
+            return Err(ScenarioError::new(format!("{line}expected the path of a key but seeds")));
+        }
         let values: Vec<Value> = match values.as_array() {
             Some(values) if !values.is_empty() => values.iter().cloned().collect(),
             _ => {

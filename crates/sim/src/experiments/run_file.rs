@@ -230,6 +230,10 @@ fn read(path: &Path, text: &str) -> Result<Contents, RunFileError> {
     let Some((_, header)) = lines.next() else { return Ok((None, BTreeMap::new())) };
     let header = serde_json::from_str(header)
         .map_err(|_| malformed(1, "a description of the runs as JSON"))?;
+    let header: Description = header;
+    if !(1..=10_000).contains(&header.seeds) {
+        return Err(malformed(1, "a number of seeds from 1 to 10000"));
+    }
     let mut results = BTreeMap::new();
     for (index, line) in lines {
         let line: Line<'_> = serde_json::from_str(line).map_err(|_| {

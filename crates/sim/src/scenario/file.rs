@@ -6,6 +6,7 @@
 
 use core::fmt::Display;
 use core::num::{NonZeroU8, NonZeroU32};
+use core::ops::RangeInclusive;
 use core::str::FromStr;
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,6 +26,11 @@ use crate::source::Gop;
 use crate::tcp::Config;
 use crate::tcp::congestion::{Bbr, Cubic, NewReno, Prague};
 use crate::tcp::network::Way;
+
+/// Maximum number of flows of a kind, and of objects of a page.
+const FLOWS: u64 = 10_000;
+/// Maximum UDP payload: a packet of 1,500 bytes.
+const PAYLOAD: u64 = 1_472;
 
 /// A value that is written as text and parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +164,16 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// Returns the name of traffic in one of the directions: with the direction if there are both.
+    #[must_use]
+    pub fn named(self, name: &str, way: Way) -> String {
+        match (self, way) {
+            (Self::Both, Way::Up) => format!("{name} up"),
+            (Self::Both, Way::Down) => format!("{name} down"),
+            _ => name.to_owned(),
+        }
+    }
+
     /// Returns the directions of the link.
     #[must_use]
     pub const fn ways(self) -> &'static [Way] {
@@ -502,6 +518,18 @@ impl Scenario {
         queues: &Queues,
     ) -> Result<Self, (String, String)> {
         let of = |path: &str, why: String| (path.to_owned(), why);
+        self.check_numbers().map_err(|(path, found, range)| {
+            let range = format!("expected {} to {}", range.start(), range.end());
+            of(&path, format!("{found} is out of range ({range})"))
+        })?;
+        let mut names: BTreeMap<String, String> = BTreeMap::new();
+        for (path, name) in self.traffic_names() {
+            if let Some(other) = names.insert(name.clone(), path.clone()) {
+                let why =
+                    format!("{other} has the name {name:?} in the report too (expected another)");
+                return Err(of(&path, why));
+            }
+        }
         Overhead::from_keywords(&self.link.framing, 0)
             .map_err(|error| of("link.framing", error.to_string()))?;
         for (path, queue) in
@@ -594,6 +622,67 @@ const fn ratio() -> [f64; 3] {
 }
 
 impl Scenario {
+    /// Returns the first number that is out of range: the path of its key, the number, the range.
+    fn check_numbers(&self) -> Result<(), (String, u64, RangeInclusive<u64>)> {
+        let mut numbers: Vec<(String, u64, RangeInclusive<u64>)> =
+            vec![("seeds".to_owned(), self.seeds.get().into(), 1..=10_000)];
+        if let Some(limit) = self.link.limit {
+            numbers.push(("link.limit".to_owned(), limit.get().into(), 1..=1_000_000));
+        }
+        let mut add = |kind: &str, name: &str, key: &str, number: u32, most: u64| {
+            numbers.push((format!("{kind}.{name}.{key}"), number.into(), 0..=most));
+        };
+        self.bulk.iter().for_each(|(name, of)| add("bulk", name, "count", of.count.get(), FLOWS));
+        for (kind, all) in [("cbr", &self.cbr), ("poisson", &self.poisson)] {
+            for (name, of) in all {
+                add(kind, name, "count", of.count.get(), FLOWS);
+                add(kind, name, "size", of.size.get(), PAYLOAD);
+            }
+        }
+        for (name, of) in &self.on_off {
+            add("on-off", name, "count", of.count.get(), FLOWS);
+            add("on-off", name, "size", of.size.get(), PAYLOAD);
+        }
+        self.call.iter().for_each(|(name, of)| add("call", name, "count", of.count.get(), FLOWS));
+        for (name, of) in &self.video {
+            add("video", name, "count", of.count.get(), FLOWS);
+            // As an integer: a rate below one frame in a second is in range.
+            add("video", name, "frame-rate", of.frame_rate.min(1e9) as u32, 1_000);
+        }
+        for (name, of) in &self.pages {
+            add("pages", name, "count", of.count.get(), FLOWS);
+            add("pages", name, "objects", of.objects, FLOWS);
+        }
+        let wrong = numbers.into_iter().find(|(_, number, range)| !range.contains(number));
+        wrong.map_or(Ok(()), Err)
+    }
+
+    /// Returns the names of all traffic in the report, with the paths of their tables.
+    fn traffic_names(&self) -> Vec<(String, String)> {
+        let mut names = Vec::new();
+        let mut add = |kind: &str, name: &str, direction: Direction| {
+            for &way in direction.ways() {
+                names.push((format!("{kind}.{name}"), direction.named(name, way)));
+            }
+        };
+        self.bulk.iter().for_each(|(name, of)| add("bulk", name, of.direction));
+        self.cbr.iter().for_each(|(name, of)| add("cbr", name, of.direction));
+        self.poisson.iter().for_each(|(name, of)| add("poisson", name, of.direction));
+        self.on_off.iter().for_each(|(name, of)| add("on-off", name, of.direction));
+        self.call.iter().for_each(|(name, of)| add("call", name, of.direction));
+        self.video.iter().for_each(|(name, of)| add("video", name, of.direction));
+        self.flows.iter().for_each(|(name, of)| add("flows", name, of.direction));
+        self.trace.iter().for_each(|(name, of)| add("trace", name, of.direction));
+        self.pages.keys().for_each(|name| add("pages", name, Direction::Down));
+        self.p2p.keys().for_each(|name| add("p2p", name, Direction::Up));
+        for name in self.rrul.keys() {
+            for what in ["upload", "download", "probes up", "probes down"] {
+                names.push((format!("rrul.{name}"), format!("{name} {what}")));
+            }
+        }
+        names
+    }
+
     /// Returns where a queue is: its direction, rate and framing.
     #[must_use]
     pub fn place(&self, way: Way, seed: u64) -> Place {

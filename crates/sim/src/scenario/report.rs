@@ -25,7 +25,7 @@ impl Study for Sweep {
         let groups = Group::all(rows);
         let heading = format!(
             "{}\n{} cells, {seeds} seeds; mean ± 95 % confidence interval of the mean\n\n",
-            self.title,
+            self.title(),
             rows.len()
         );
         let report = Report::new(heading)
@@ -165,15 +165,6 @@ impl Sweep {
         .into_iter()
         .flatten()
         .collect()
-    }
-
-    /// Returns the title as a file name.
-    #[must_use]
-    pub fn name(&self) -> String {
-        let letters = self.title.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' });
-        let name: String = letters.collect::<String>().to_ascii_lowercase();
-        let words: Vec<&str> = name.split('-').filter(|word| !word.is_empty()).collect();
-        words.join("-")
     }
 }
 

@@ -140,6 +140,11 @@ pub(super) enum Flows {
 pub(super) struct Model {
     pub(super) network: TcpNetwork,
     pub(super) flows: Vec<(String, Way, Flows)>,
+    /// End of the measurement.
+    end: Nanos,
+    /// Time after the measurement in which queued packets arrive: a full queue of the slower
+    /// direction, and a round trip.
+    drain: Nanos,
 }
 
 /// Runs a scenario once.
@@ -150,7 +155,7 @@ pub(super) struct Model {
 pub fn run(scenario: &Scenario, queues: &Queues, seed: u64) -> Run {
     let (from, to) = window(scenario);
     let mut model = Model::new(scenario, queues, seed, (from, to));
-    model.network.run_until(to.plus(drain(scenario)));
+    model.network.run_until(to.plus(model.drain));
     let measured = |(name, _, flows): &(String, Way, Flows)| Measured {
         name: name.clone(),
         metrics: metrics(&model.network, flows, (from, to)),
@@ -167,14 +172,6 @@ pub(super) fn window(scenario: &Scenario) -> (Nanos, Nanos) {
     (from, from.plus(scenario.duration.0))
 }
 
-/// Returns the time for packets in transit: a full queue of the slower direction, at most a minute.
-fn drain(scenario: &Scenario) -> Nanos {
-    let packets = scenario.link.limit.map_or(1_000, NonZeroU32::get);
-    let bytes = packets.saturating_mul(MTU);
-    let empty = [Way::Up, Way::Down].map(|way| scenario.link.rate(way).time_of(bytes));
-    empty[0].max(empty[1]).plus(scenario.link.round_trip.0).min(Nanos::from_secs(60))
-}
-
 impl Model {
     pub(super) fn new(
         scenario: &Scenario,
@@ -184,16 +181,19 @@ impl Model {
     ) -> Self {
         let streams = Streams::new(seed);
         let mut keys = streams.stream("flow-hash");
+        let mut drain = Nanos::ZERO;
         let mut link = |way: Way| {
             let place = scenario.place(way, keys.bits());
             let BuiltQueue { queue, buffers, is_one_flow } =
                 queues.build(scenario.queue(way), &place).expect("checked when the file was read");
             let key = (u128::from(keys.bits()) << 64 | u128::from(keys.bits())).to_le_bytes();
+            drain = drain.max(place.rate.time_of(MTU.saturating_mul(buffers)));
             let link = Link::new(queue, buffers, key, Nanos(scenario.link.round_trip.0.0 / 2));
             if is_one_flow { link.as_one_flow() } else { link }
         };
         let network = TcpNetwork::new(link(Way::Up), link(Way::Down), Naming::Key, measured);
-        let mut model = Self { network, flows: Vec::new() };
+        let drain = drain.plus(scenario.link.round_trip.0);
+        let mut model = Self { network, flows: Vec::new(), end: window(scenario).1, drain };
         model.add_all(scenario, &streams);
         model
     }
@@ -289,7 +289,7 @@ impl Model {
                 id
             };
             let ids = (0..keys.count.get()).map(transfer).collect();
-            self.flows.push((named(name, keys.direction, way), way, Flows::Transfers(ids)));
+            self.flows.push((keys.direction.named(name, way), way, Flows::Transfers(ids)));
         }
     }
 
@@ -339,14 +339,17 @@ impl Model {
         source: impl Fn(Way, u32) -> S,
         flows: impl Fn(Vec<DatagramsId>) -> Flows,
     ) {
+        // What is sent later is not measured, and would only keep the queue full.
+        let end = self.end;
         for &way in direction.ways() {
             let one = |number| {
-                let id = self.network.add_source(way, [host, server], source(way, number));
+                let sent = source(way, number).take_while(move |packet| packet.at < end);
+                let id = self.network.add_source(way, [host, server], sent);
                 self.network.mark_source(id, dscp);
                 id
             };
             let ids = (0..count.get()).map(one).collect();
-            self.flows.push((named(name, direction, way), way, flows(ids)));
+            self.flows.push((direction.named(name, way), way, flows(ids)));
         }
     }
 
@@ -385,7 +388,7 @@ impl Model {
             };
             let stream = streams.stream(&format!("flows {name} {way:?}"));
             let flows = Flows::Arrivals(arrivals.add_to(&mut self.network, stream));
-            self.flows.push((named(name, keys.direction, way), way, flows));
+            self.flows.push((keys.direction.named(name, way), way, flows));
         }
     }
 }
@@ -421,14 +424,6 @@ fn on_off(keys: &OnOffKeys) -> OnOff {
 /// Returns a rate in bits per second; the notation has no unlimited rates.
 fn bits(rate: Rate) -> NonZeroU64 {
     rate.as_bits_per_second().and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MAX)
-}
-
-fn named(name: &str, direction: Direction, way: Way) -> String {
-    match (direction, way) {
-        (Direction::Both, Way::Up) => format!("{name} up"),
-        (Direction::Both, Way::Down) => format!("{name} down"),
-        _ => name.to_owned(),
-    }
 }
 
 fn millis(time: Nanos) -> f64 {

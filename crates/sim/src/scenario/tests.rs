@@ -95,7 +95,47 @@ fn errors_name_the_line_and_the_key() {
             assert!(error.contains(part), "{to}: expected {part:?} in\n{error}");
         }
     }
+    for (from, to, expected) in [
+        (
+            "seeds = 2",
+            "seeds = 4000000000",
+            "line 4: seeds: 4000000000 is out of range (expected 1 to 10000)",
+        ),
+        (
+            "limit = 100",
+            "limit = 4000000000",
+            "line 9: link.limit: 4000000000 is out of range (expected 1 to 1000000)",
+        ),
+        (
+            "[call.phone]",
+            "[call.phone]\ncount = 10001",
+            "line 13: call.phone.count: 10001 is out of range (expected 0 to 10000)",
+        ),
+        (
+            "[call.phone]",
+            "[cbr.x]\ndirection = \"up\"\nrate = \"1mbit\"\nsize = 1473",
+            "line 15: cbr.x.size: 1473 is out of range",
+        ),
+        (
+            "[call.phone]",
+            "[call.phone]\n[cbr.\"phone up\"]\ndirection = \"up\"\nrate = \"1mbit\"\nsize = 100",
+            "has the name \"phone up\" in the report too (expected another)",
+        ),
+        (
+            "[call.phone]",
+            "[rrul.backup]\n[call.\"backup upload\"]\ndirection = \"up\"",
+            "in the report too",
+        ),
+    ] {
+        let error = with(from, to);
+        assert!(error.contains(expected), "{to}: expected {expected:?} in\n{error}");
+    }
     let sweep = |lines: &str| read(&format!("{SMALL}\n[sweep]\n{lines}")).unwrap_err();
+    let error = sweep("seeds = [1, 2]");
+    assert!(
+        error.contains("line 15: sweep.seeds: expected the path of a key but seeds"),
+        "{error}"
+    );
     let error = sweep("\"link.up\" = [\"1mbit\", \"fast\"]");
     assert!(
         error.contains("sweep with link.up = fast") && error.contains("is not a rate"),
@@ -141,6 +181,44 @@ fn a_fifo_delays_a_call_and_fair_queueing_does_not() {
     let good = value("smart", "phone up", run::Metric::Mos);
     let bad = value("fifo", "phone up", run::Metric::Mos);
     assert!(good > 4.2 && bad < good - 0.1, "{good} {bad}");
+}
+
+/// A title names the results; without one, or without letters of ASCII, the file does.
+#[test]
+fn results_have_the_name_of_the_title_or_of_the_file() {
+    let name = |title: &str, file: &str| {
+        let sweep = read(&format!("{title}\n{SMALL}")).unwrap().named(file);
+        (sweep.title().to_owned(), sweep.name())
+    };
+    assert_eq!(
+        name("title = \"One Evening\"", "a"),
+        ("One Evening".to_owned(), "one-evening".to_owned())
+    );
+    assert_eq!(name("", "My File"), ("my-file".to_owned(), "my-file".to_owned()));
+    assert_eq!(name("title = \"Вечер\"", "a"), ("Вечер".to_owned(), "a".to_owned()));
+    assert_eq!(name("", "…"), ("sweep".to_owned(), "sweep".to_owned()));
+}
+
+/// Goal: what is queued when the measurement ends is not lost. Method: three times the rate of the
+/// link into a queue that holds all of it, which takes two minutes to empty.
+#[test]
+fn packets_that_wait_at_the_end_are_not_lost() {
+    let text = SMALL
+        .replace("limit = 100", "limit = 100000")
+        .replace("5mbit", "1mbit")
+        .replace(
+            "[bulk.backup]\ndirection = \"up\"",
+            "[cbr.flood]\ndirection = \"up\"\nrate = \"3mbit\"\nsize = 1200",
+        )
+        .replace("duration = \"5s\"", "duration = \"60s\"");
+    let sweep = read(&text).unwrap();
+    let run = run::run(&sweep.all()[0].scenario, sweep.queues(), 1);
+    let flood = run.traffic.iter().find(|measured| measured.name == "flood").unwrap();
+    let loss = flood.metrics.iter().find(|(metric, _)| *metric == run::Metric::Loss).unwrap();
+    assert_eq!((loss.1, run.balanced), (0.0, true));
+    let value = |metric| flood.metrics.iter().find(|found| found.0 == metric).unwrap().1;
+    assert!(value(run::Metric::Delay99) > 60_000.0);
+    assert!((0.9..1.0).contains(&value(run::Metric::Goodput)));
 }
 
 #[test]

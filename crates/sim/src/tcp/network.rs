@@ -162,7 +162,7 @@ struct Datagrams {
     number: u64,
     sent: u64,
     arrived: u64,
-    /// Payload of the packets that arrived.
+    /// Payload that arrived in the measured window.
     arrived_bytes: u64,
 }
 
@@ -570,8 +570,7 @@ impl TcpNetwork {
         self.arrived
     }
 
-    /// Returns the payload bytes of an open-loop flow that arrived, of packets sent in the measured
-    /// window.
+    /// Returns the payload bytes of an open-loop flow that arrived in the measured window.
     #[must_use]
     pub fn arrived_bytes(&self, id: DatagramsId) -> u64 {
         self.datagrams[id.0 as usize].arrived_bytes
@@ -714,9 +713,11 @@ impl TcpNetwork {
             }
             Content::Datagram(sent, number) => {
                 let flow = &mut self.datagrams[id as usize];
+                if (flow.from..flow.to).contains(&now) {
+                    flow.arrived_bytes += u64::from(parcel.len - DATAGRAM_HEADERS);
+                }
                 if (flow.from..flow.to).contains(&sent) {
                     flow.arrived += 1;
-                    flow.arrived_bytes += u64::from(parcel.len - DATAGRAM_HEADERS);
                     flow.delays.record(now.since(sent));
                     if let Some(variation) = &mut flow.variation {
                         variation.record(number, sent, now);
