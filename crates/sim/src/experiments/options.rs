@@ -29,7 +29,7 @@ pub struct Options {
     seeds: u64,
     /// Run each experiment with the fewest seeds for which its checks pass as with ten: 2 to 5.
     ///
-    /// All experiments together take about two minutes on two idle cores, most of it `sqf-vbr`,
+    /// All experiments together take about three minutes on two idle cores, most of it `sqf-vbr`,
     /// whose rare event needs five seeds, and `age-based`.
     #[arg(long, conflicts_with = "seeds")]
     quick: bool,

@@ -10,7 +10,7 @@ use crate::plot::{Chart, Column, Mark, TextTable, percent};
 /// The experiment `sim reproduce sqf-video-jitter`.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "sqf-video-jitter",
-    quick: 2,
+    quick: 3,
     about: "SQF-VBR Fig. 8: loss of a video behind SQF with Gaussian delays at its sender, 10 and 100 Mbit/s",
     runs: &Functions { cells, run, report },
 };
