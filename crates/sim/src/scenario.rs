@@ -4,7 +4,7 @@
 //! file ─▶ sweep: a scenario for each cell ─▶ run with a seed ─▶ report: table, chart, data
 //! ```
 //!
-//! - [`file`](self::file): keys and their meaning; the annotated template
+//! - [`mod@file`]: keys and their meaning; the annotated template
 //! - [`queues`]: queues by name, and how to add one
 //! - [`run`]: the model network of a scenario and its measurements
 //! - [`Sweep`]: all cells of a file, a [`Study`](crate::experiments::Study)

@@ -135,7 +135,7 @@ impl LinkKeys {
     /// Returns the framing.
     ///
     /// # Panics
-    /// If the keywords are invalid, which [`Scenario::checked`] rules out.
+    /// If the keywords are invalid, which reading the file rules out.
     #[must_use]
     pub fn overhead(&self) -> Overhead {
         Overhead::from_keywords(&self.framing, 0).expect("checked when the file was read")
