@@ -10,7 +10,8 @@ fn sim(words: &[&str]) -> Output {
 
 /// Goal: a change of any discipline, source or link is noticed as a difference to review, and the
 /// documents show what the command prints. Method: `docs/tables/qfq-fig7.md` has its tables to the
-/// last digit, `docs/qfq-fig7.svg` is its picture, and nothing else is written.
+/// last digit, `docs/qfq-fig7.svg` is its picture; the data of tables and picture is
+/// written beside it.
 #[test]
 #[ignore = "half a minute: `cargo xtask check` runs it"]
 fn every_check_holds_and_the_documents_show_the_tables_and_the_picture() {
@@ -19,7 +20,18 @@ fn every_check_holds_and_the_documents_show_the_tables_and_the_picture() {
     run.assert_shown_in(document!("docs/tables/qfq-fig7.md"));
     run.assert_drew(document!("docs/qfq-fig7.svg"));
     let files = std::fs::read_dir(run.folder()).unwrap().map(|file| file.unwrap().file_name());
-    assert_eq!(files.collect::<Vec<_>>(), ["qfq-fig7.svg"]);
+    let mut files: Vec<_> = files.collect();
+    files.sort_unstable();
+    let expected = [
+        "qfq-fig7-delays.csv",
+        "qfq-fig7-delays.jsonl",
+        "qfq-fig7-lags.csv",
+        "qfq-fig7-lags.jsonl",
+        "qfq-fig7.csv",
+        "qfq-fig7.jsonl",
+        "qfq-fig7.svg",
+    ];
+    assert_eq!(files, expected);
 }
 
 #[test]
