@@ -79,7 +79,7 @@ fn wait_for<T>(what: &str, attempt: impl Fn() -> Result<Option<T>, String>) -> R
     Err(format!("{what}: nothing within {} s", PATIENCE.as_secs()))
 }
 
-/// What a command printed and the files that it wrote, by name.
+/// Output of a command: the printed text, and the written files by name.
 type Written = BTreeMap<String, Vec<u8>>;
 
 /// The example sweep and its undivided run.

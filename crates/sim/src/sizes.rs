@@ -27,7 +27,7 @@ pub enum FlowSizes {
     /// Web search: the cluster of Alizadeh et al. 2010, "Data Center TCP", as tabulated for the
     /// simulations of pFabric (Alizadeh et al. 2013).
     ///
-    /// | packets of 1,460 bytes | 6 | 13 | 19 | 33 | 53 | 133 | 667 | 1,333 | 3,333 | 6,667 | 20,000 |
+    /// | 1,460-byte packets | 6 | 13 | 19 | 33 | 53 | 133 | 667 | 1,333 | 3,333 | 6,667 | 20,000 |
     /// |---|---|---|---|---|---|---|---|---|---|---|---|
     /// | flows up to this size | 0.15 | 0.2 | 0.3 | 0.4 | 0.53 | 0.6 | 0.7 | 0.8 | 0.9 | 0.97 | 1 |
     ///
@@ -38,7 +38,7 @@ pub enum FlowSizes {
     /// Data mining: the cluster of Greenberg et al. 2009, "VL2", as tabulated for the simulations
     /// of pFabric.
     ///
-    /// | packets of 1,460 bytes | 1 | 2 | 3 | 7 | 267 | 2,107 | 66,667 | 666,667 |
+    /// | 1,460-byte packets | 1 | 2 | 3 | 7 | 267 | 2,107 | 66,667 | 666,667 |
     /// |---|---|---|---|---|---|---|---|---|
     /// | flows up to this size | 0.5 | 0.6 | 0.7 | 0.8 | 0.9 | 0.95 | 0.99 | 1 |
     ///

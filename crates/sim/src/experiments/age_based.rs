@@ -7,7 +7,7 @@
 //! two levels, and least attained service. The second part is transfers of model TCP over a link of
 //! 1 or 10 Gbit/s ([`transfers`](crate::tcp::transfers)).
 //!
-//! What the flow schedulers promise is in `docs/disciplines/age.md`.
+//! The guarantees of these flow schedulers are in `docs/disciplines/age.md`.
 
 use super::Experiment;
 use super::age_flows::Flows;

@@ -171,7 +171,7 @@ impl Queues {
     /// Builds the queue that `text` describes: a name, and words that are up to the queue.
     ///
     /// # Errors
-    /// What was expected.
+    /// A text that states the unknown or invalid word and what was expected.
     pub fn build(&self, text: &str, place: &Place) -> Result<BuiltQueue, String> {
         let (name, words) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
         let known = self.known.iter().find(|known| known.0 == name).ok_or_else(|| {

@@ -339,7 +339,7 @@ impl Model {
         source: impl Fn(Way, u32) -> S,
         flows: impl Fn(Vec<DatagramsId>) -> Flows,
     ) {
-        // What is sent later is not measured, and would only keep the queue full.
+        // Later packets are not measured, and would only keep the queue full.
         let end = self.end;
         for &way in direction.ways() {
             let one = |number| {

@@ -87,7 +87,7 @@ fn key_and_len(packet: &Packet<'_>) -> Option<(FlowKey, u32)> {
         Frame::Ethernet(frame) => (parse::ethernet(frame), frame.len()),
         Frame::Ip(packet) => (parse::ip(packet), packet.len()),
     };
-    // What is not IP packet is link header; a frame may have been built with another header than
+    // The rest of a frame is its link header; a frame may have been built with another header than
     // the recorded one, but has as many captured bytes of IP.
     let of_ip = captured.checked_sub(parsed.ip?.offset)?;
     let header = packet.bytes.len().checked_sub(of_ip)?;

@@ -174,7 +174,7 @@ pub struct ConnectionId(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatagramsId(u32);
 
-/// What happened to a packet at a queue, with its headers.
+/// An event of a packet at a queue, with the headers of the packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedPacket {
     /// Time of the event.

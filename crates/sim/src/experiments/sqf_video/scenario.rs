@@ -64,8 +64,8 @@ pub enum Video {
     /// MPEG-2 frames of random sizes, each sent evenly over its 40 ms: I frames have 13.6 Mbit/s in
     /// the mean.
     Frames,
-    /// The same frames, sent with this peak rate in kbit/s: a frame is sent at it from its
-    /// beginning on, or when the frames before it are sent.
+    /// MPEG-2 frames of random sizes, each sent at this peak rate in kbit/s from its beginning on,
+    /// or from the end of the frame before it.
     Peak(u64),
     /// Constant rate, and each packet is delayed at the sender by a Gaussian time of this standard
     /// deviation, in order.
