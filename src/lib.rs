@@ -118,6 +118,7 @@ extern crate alloc;
 
 mod ack_filter;
 mod buffers;
+mod cookies;
 mod hashed;
 mod isolation;
 mod keyword;
@@ -134,6 +135,7 @@ pub mod by_hand;
 
 pub use ack_filter::{AckFilter, Acks, supersedes};
 pub use buffers::Buffers;
+pub use cookies::{CookieSink, CookieSlot, Cookies, RejectedCookie};
 pub use hashed::{HashDirectory, Hashed};
 pub use isolation::{
     AqmMemory, Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, Isolation, StaticTables,
@@ -150,8 +152,8 @@ pub use smart_queue::FeatureAlloc;
 pub use smart_queue::{
     AllAlike, AqmKind, BufferState, Descriptors, DeviceRoom, FrameRead, FrameReader, Frames,
     HostRules, HostTerms, LinkLayer, MemoryLimit, MemoryLimitError, PushError, Rtt, SmartQueue,
-    SmartQueueBuilder, SmartQueueError, StaticFrameQueue, StaticFrames, clear_dscp,
-    mark_congestion,
+    SmartQueueBuilder, SmartQueueError, StaticDescriptors, StaticFrameQueue, StaticFrames,
+    clear_dscp, mark_congestion,
 };
 #[cfg(feature = "alloc")]
 pub use smart_queue::{DescriptorQueue, FrameQueue};

@@ -16,6 +16,7 @@ mod reader;
 mod rtt;
 mod segments;
 mod settings;
+mod static_descriptors;
 mod static_frames;
 mod statistics;
 mod tins;
@@ -43,6 +44,7 @@ pub use memory_limit::{MemoryLimit, MemoryLimitError};
 pub use pool::BufferState;
 pub use reader::{FrameRead, FrameReader, LinkLayer};
 pub use rtt::Rtt;
+pub use static_descriptors::StaticDescriptors;
 pub use static_frames::{StaticFrameQueue, StaticFrames};
 pub use wash::clear_dscp;
 #[cfg(not(feature = "alloc"))]
@@ -425,6 +427,13 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.device
     }
 
+    /// Returns the number of handles of the queue: those of packets are below it. With frames, it
+    /// is at least the number of buffers.
+    #[must_use]
+    pub fn handles(&self) -> u32 {
+        self.isolated().handles()
+    }
+
     /// Returns the packets and bytes currently queued.
     #[must_use]
     pub fn backlog(&self) -> Backlog {
@@ -549,6 +558,25 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         let drops = &mut |packet: Packet, why: DropReason| drops.dropped(packet, why);
         let acks = |_: &_, packet: Packet| acks.ack(packet);
         self.outlet.enqueue_ack(now, labels, (packet, &ack), (filter, acks), drops)
+    }
+
+    /// Enqueues a packet like [`enqueue_with_acks`](Self::enqueue_with_acks), for buffers that both
+    /// take back dropped packets and can be read.
+    ///
+    /// # Errors
+    /// [`Rejected`], with the packet; then nothing is filtered.
+    pub fn enqueue_from<B: DropSink + Acks>(
+        &mut self,
+        now: Nanos,
+        labels: &(impl Labelled + ?Sized),
+        packet: Packet,
+        buffers: &mut B,
+    ) -> Result<(), Rejected> {
+        let filter = self.outlet.ack_filter;
+        let ack = if filter == AckFilter::Off { None } else { buffers.ack(packet) };
+        let Some(ack) = ack else { return self.enqueue(now, labels, packet, buffers) };
+        let acks = |buffers: &B, packet: Packet| buffers.ack(packet);
+        self.outlet.enqueue_ack(now, labels, (packet, &ack), (filter, acks), buffers)
     }
 
     /// Returns the next packet if one may leave at `now`. If the AQM has marked the packet, its

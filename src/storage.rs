@@ -1,5 +1,7 @@
 //! Storage of a queue's tables.
 
+#[cfg(feature = "alloc")]
+use core::convert::Infallible;
 use core::fmt;
 use core::marker::PhantomData;
 
@@ -10,7 +12,7 @@ use sched_core::Table;
 /// - [`Heap`]: allocated, with the feature `alloc`.
 /// - [`Slices`]: your own slices, without the optional tables.
 ///
-/// To use another allocator, implement this trait and [`Allocate`]:
+/// For tables of your own kind, implement this trait, and [`Allocate`] for what makes them:
 ///
 /// ```
 /// use core::fmt::Debug;
@@ -42,18 +44,23 @@ pub trait Storage {
     type Rounds<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
 }
 
-/// Storage that can allocate its tables, for
-/// [`IsolatedMemory::allocate`](crate::IsolatedMemory::allocate).
+/// An allocator of tables: a value that is passed to
+/// [`IsolatedMemory::allocate_in`](crate::IsolatedMemory::allocate_in), so that it can divide one
+/// block of memory, and may run out of it.
+///
+/// If it never fails and needs no state, its type can be its own storage. Then
+/// [`IsolatedMemory::allocate`](crate::IsolatedMemory::allocate) takes its default value:
 ///
 /// ```
+/// use core::convert::Infallible;
 /// use core::fmt::Debug;
 ///
 /// use freeboard::sched_core::Limits;
 /// use freeboard::{Allocate, Isolated, IsolatedConfig, IsolatedMemory, NoTable, Storage};
 ///
 /// /// Tables without spare capacity.
-/// #[derive(Debug)]
-/// enum Boxes {}
+/// #[derive(Debug, Default)]
+/// struct Boxes;
 ///
 /// impl Storage for Boxes {
 ///     type Of<T: Debug + 'static> = Box<[T]>;
@@ -63,25 +70,30 @@ pub trait Storage {
 ///     type Rounds<T: Debug + 'static> = NoTable<T>;
 /// }
 ///
+/// type Made<Table> = Result<Table, Infallible>;
+///
 /// impl Allocate for Boxes {
-///     fn table<T: Clone + Debug + 'static>(empty: T, len: usize) -> Box<[T]> {
-///         vec![empty; len].into()
+///     type Storage = Self;
+///     type Error = Infallible;
+///
+///     fn table<T: Clone + Debug + 'static>(&mut self, empty: T, len: usize) -> Made<Box<[T]>> {
+///         Ok(vec![empty; len].into())
 ///     }
 ///
-///     fn one<T: Clone + Debug + 'static>(empty: T) -> Box<[T]> {
-///         Self::table(empty, 1)
+///     fn one<T: Clone + Debug + 'static>(&mut self, empty: T) -> Made<Box<[T]>> {
+///         self.table(empty, 1)
 ///     }
 ///
-///     fn tins<T: Clone + Debug + 'static>(empty: T, len: usize) -> Box<[T]> {
-///         Self::table(empty, len)
+///     fn tins<T: Clone + Debug + 'static>(&mut self, empty: T, len: usize) -> Made<Box<[T]>> {
+///         self.table(empty, len)
 ///     }
 ///
-///     fn rates<T: Clone + Debug + 'static>(_: T, _: usize) -> NoTable<T> {
-///         NoTable::NEW
+///     fn rates<T: Clone + Debug + 'static>(&mut self, _: T, _: usize) -> Made<NoTable<T>> {
+///         Ok(NoTable::NEW)
 ///     }
 ///
-///     fn rounds<T: Clone + Debug + 'static>(_: T, _: usize) -> NoTable<T> {
-///         NoTable::NEW
+///     fn rounds<T: Clone + Debug + 'static>(&mut self, _: T, _: usize) -> Made<NoTable<T>> {
+///         Ok(NoTable::NEW)
 ///     }
 /// }
 ///
@@ -90,21 +102,60 @@ pub trait Storage {
 /// assert_eq!(queue.backlogged_hosts(), (0, 0));
 /// # Ok::<(), freeboard::IsolatedError>(())
 /// ```
-pub trait Allocate: Storage {
+pub trait Allocate {
+    /// The kind of memory of its tables.
+    type Storage: Storage;
+    /// The error if memory runs out; [`Infallible`](core::convert::Infallible) if it never does.
+    type Error;
+
     /// Allocates a table of `len` elements `empty`.
-    fn table<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Self::Of<T>;
+    ///
+    /// # Errors
+    /// [`Self::Error`] if memory runs out.
+    fn table<T: Clone + fmt::Debug + 'static>(
+        &mut self,
+        empty: T,
+        len: usize,
+    ) -> Result<<Self::Storage as Storage>::Of<T>, Self::Error>;
 
     /// Allocates a table of one element `empty`.
-    fn one<T: Clone + fmt::Debug + 'static>(empty: T) -> Self::One<T>;
+    ///
+    /// # Errors
+    /// [`Self::Error`] if memory runs out.
+    fn one<T: Clone + fmt::Debug + 'static>(
+        &mut self,
+        empty: T,
+    ) -> Result<<Self::Storage as Storage>::One<T>, Self::Error>;
 
     /// Allocates a table of `len` elements `empty`, at most eight.
-    fn tins<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Self::Tins<T>;
+    ///
+    /// # Errors
+    /// [`Self::Error`] if memory runs out.
+    fn tins<T: Clone + fmt::Debug + 'static>(
+        &mut self,
+        empty: T,
+        len: usize,
+    ) -> Result<<Self::Storage as Storage>::Tins<T>, Self::Error>;
 
     /// Allocates a table of `len` elements `empty` for rates of hosts, or none.
-    fn rates<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Self::Rates<T>;
+    ///
+    /// # Errors
+    /// [`Self::Error`] if memory runs out.
+    fn rates<T: Clone + fmt::Debug + 'static>(
+        &mut self,
+        empty: T,
+        len: usize,
+    ) -> Result<<Self::Storage as Storage>::Rates<T>, Self::Error>;
 
     /// Allocates a table of `len` elements `empty` for `triple-isolate`, or none.
-    fn rounds<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Self::Rounds<T>;
+    ///
+    /// # Errors
+    /// [`Self::Error`] if memory runs out.
+    fn rounds<T: Clone + fmt::Debug + 'static>(
+        &mut self,
+        empty: T,
+        len: usize,
+    ) -> Result<<Self::Storage as Storage>::Rounds<T>, Self::Error>;
 }
 
 /// An empty table of size 0 and alignment 1. (An array `[T; 0]` has the alignment of `T`.)
@@ -142,8 +193,8 @@ impl<'a> Storage for Slices<'a> {
 
 /// Tables on the heap, each allocated once.
 #[cfg(feature = "alloc")]
-#[derive(Debug)]
-pub enum Heap {}
+#[derive(Debug, Default)]
+pub struct Heap;
 
 #[cfg(feature = "alloc")]
 impl Storage for Heap {
@@ -154,25 +205,32 @@ impl Storage for Heap {
     type Rounds<T: fmt::Debug + 'static> = alloc::boxed::Box<[T]>;
 }
 
+/// A table on the heap.
+#[cfg(feature = "alloc")]
+type Boxed<T> = Result<alloc::boxed::Box<[T]>, Infallible>;
+
 #[cfg(feature = "alloc")]
 impl Allocate for Heap {
-    fn table<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> alloc::boxed::Box<[T]> {
-        alloc::vec![empty; len].into()
+    type Storage = Self;
+    type Error = Infallible;
+
+    fn table<T: Clone + fmt::Debug + 'static>(&mut self, empty: T, len: usize) -> Boxed<T> {
+        Ok(alloc::vec![empty; len].into())
     }
 
-    fn one<T: Clone + fmt::Debug + 'static>(empty: T) -> alloc::boxed::Box<[T]> {
-        Self::table(empty, 1)
+    fn one<T: Clone + fmt::Debug + 'static>(&mut self, empty: T) -> Boxed<T> {
+        self.table(empty, 1)
     }
 
-    fn tins<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> alloc::boxed::Box<[T]> {
-        Self::table(empty, len)
+    fn tins<T: Clone + fmt::Debug + 'static>(&mut self, empty: T, len: usize) -> Boxed<T> {
+        self.table(empty, len)
     }
 
-    fn rates<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> alloc::boxed::Box<[T]> {
-        Self::table(empty, len)
+    fn rates<T: Clone + fmt::Debug + 'static>(&mut self, empty: T, len: usize) -> Boxed<T> {
+        self.table(empty, len)
     }
 
-    fn rounds<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> alloc::boxed::Box<[T]> {
-        Self::table(empty, len)
+    fn rounds<T: Clone + fmt::Debug + 'static>(&mut self, empty: T, len: usize) -> Boxed<T> {
+        self.table(empty, len)
     }
 }

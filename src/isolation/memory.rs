@@ -1,5 +1,6 @@
 //! The tables of an isolated queue.
 
+use core::convert::Infallible;
 use core::fmt;
 
 use flowhash::TagLine;
@@ -101,17 +102,51 @@ impl RoundTables<Slices<'_>> {
     };
 }
 
-impl<S: Allocate> RoundTables<S> {
-    fn allocate(rounds: usize, tins: usize, queues: usize, hosts: usize, turns: usize) -> Self {
-        Self {
-            lists: S::rounds(List::EMPTY, rounds),
-            words: S::rounds(0, rounds.div_ceil(64).max(tins)),
-            tins: S::rounds(TinRounds::EMPTY, tins),
-            dues: S::rounds(Due::EMPTY, queues),
-            shares: S::rounds(Share::EMPTY, turns),
-            lines: S::rounds(TagLine::EMPTY, hosts.div_ceil(8)),
-        }
+impl<S: Storage> RoundTables<S> {
+    fn allocate_in<A: Allocate<Storage = S>>(
+        maker: &mut A,
+        rounds: usize,
+        tins: usize,
+        queues: usize,
+        (hosts, turns): (usize, usize),
+    ) -> Result<Self, A::Error> {
+        Ok(Self {
+            lists: maker.rounds(List::EMPTY, rounds)?,
+            words: maker.rounds(0, words(rounds, tins))?,
+            tins: maker.rounds(TinRounds::EMPTY, tins)?,
+            dues: maker.rounds(Due::EMPTY, queues)?,
+            shares: maker.rounds(Share::EMPTY, turns)?,
+            lines: maker.rounds(TagLine::EMPTY, hosts.div_ceil(8))?,
+        })
     }
+}
+
+/// Returns the number of words with a bit for each round.
+const fn words(rounds: usize, tins: usize) -> usize {
+    let words = rounds.div_ceil(64);
+    if words > tins { words } else { tins }
+}
+
+/// Returns the number of tins for which there are tables.
+const fn allocated(tins: usize) -> usize {
+    let tins = if tins < TINS { tins } else { TINS };
+    tins.next_power_of_two()
+}
+
+/// Returns the most bytes of a block that a table of `len` elements takes, including what is
+/// skipped to align it.
+const fn most<T>(len: usize) -> usize {
+    len.saturating_mul(size_of::<T>()).saturating_add(align_of::<T>().saturating_sub(1))
+}
+
+/// Returns the sum.
+const fn sum(mut terms: &[usize]) -> usize {
+    let mut sum = 0_usize;
+    while let [first, rest @ ..] = terms {
+        sum = sum.saturating_add(*first);
+        terms = rest;
+    }
+    sum
 }
 
 /// Leaves out the tables.
@@ -124,49 +159,30 @@ impl<S: Storage> fmt::Debug for IsolatedMemory<S> {
     }
 }
 
-impl<S: Allocate> IsolatedMemory<S> {
+/// Allocation that cannot fail, such as on the heap.
+impl<S: Allocate<Storage = S, Error = Infallible> + Storage + Default> IsolatedMemory<S> {
     /// Allocates tables for these numbers of queues, hosts, tins per host, and packets. More than
     /// eight tins count as eight; without the feature `tins`, every number counts as one.
     #[must_use]
     pub fn allocate(queues: usize, hosts: usize, tins: usize, packets: usize) -> Self {
-        let all = queues.saturating_add(hosts);
-        let tins = tins.min(TINS).next_power_of_two();
-        Self {
-            packets: S::table(Descriptor::EMPTY, packets),
-            lines: S::table(TagLine::EMPTY, queues.div_ceil(8)),
-            queues: S::table(Queue::EMPTY, all),
-            flows: S::table(Flow::EMPTY, all),
-            held_flows: S::table(HeldFlow::EMPTY, all),
-            host_lines: S::table(TagLine::EMPTY, hosts.div_ceil(8)),
-            hosts: S::table(Host::EMPTY, hosts),
-            held_hosts: S::table(HeldHost::EMPTY, hosts),
-            classes: S::one(HostClasses::EMPTY),
-            turns: S::table(Turn::EMPTY, hosts.saturating_mul(tins)),
-            tins: S::tins(TinState::EMPTY, tins),
-            records: S::tins(FlowRecord::EMPTY, tins.saturating_sub(1)),
-            totals: S::one(FlowRecord::EMPTY),
-            rates: S::rates(HostRate::EMPTY, 0),
-            excess: S::rates(ExcessTurn::EMPTY, 0),
-            rounds: RoundTables::allocate(0, 0, 0, 0, 0),
-        }
+        let Ok(memory) = Self::allocate_in(&mut S::default(), queues, hosts, tins, packets);
+        memory
     }
 
     /// Allocates the other tables of a [`SmartQueue`](crate::SmartQueue) over these, for its AQM
     /// and its tins.
     #[must_use]
     pub fn aqm(&self) -> AqmMemory<S> {
-        let states = S::table(ChosenAqmState::EMPTY, self.queues());
-        let settings = S::tins(AqmSetting::EMPTY, self.tins());
-        AqmMemory { states, settings, plan: S::one(TinPlan::EMPTY) }
+        let Ok(memory) = self.aqm_in(&mut S::default());
+        memory
     }
 
     /// Adds tables for a committed rate and a ceiling of every host: 112 bytes per host, and 20 for
     /// each of its turns.
     #[must_use]
     pub fn with_rates(self) -> Self {
-        let rates = S::rates(HostRate::EMPTY, self.hosts.as_ref().len());
-        let excess = S::rates(ExcessTurn::EMPTY, self.turns.as_ref().len());
-        Self { rates, excess, ..self }
+        let Ok(memory) = self.with_rates_in(&mut S::default());
+        memory
     }
 
     /// Adds tables for `triple-isolate`: 12 bytes per queue, 8 per host and 8 for each of its tins,
@@ -175,9 +191,134 @@ impl<S: Allocate> IsolatedMemory<S> {
     /// most `r - 1`, however many flows it has beyond that.
     #[must_use]
     pub fn with_triple(self, rounds: usize) -> Self {
+        let Ok(memory) = self.with_triple_in(&mut S::default(), rounds);
+        memory
+    }
+}
+
+/// Allocation that may fail, such as in one block of memory.
+impl<S: Storage> IsolatedMemory<S> {
+    /// Allocates the tables of [`allocate`](Self::allocate) with `maker`.
+    ///
+    /// # Errors
+    /// That of `maker`.
+    pub fn allocate_in<A: Allocate<Storage = S>>(
+        maker: &mut A,
+        queues: usize,
+        hosts: usize,
+        tins: usize,
+        packets: usize,
+    ) -> Result<Self, A::Error> {
+        let all = queues.saturating_add(hosts);
+        let tins = allocated(tins);
+        Ok(Self {
+            packets: maker.table(Descriptor::EMPTY, packets)?,
+            lines: maker.table(TagLine::EMPTY, queues.div_ceil(8))?,
+            queues: maker.table(Queue::EMPTY, all)?,
+            flows: maker.table(Flow::EMPTY, all)?,
+            held_flows: maker.table(HeldFlow::EMPTY, all)?,
+            host_lines: maker.table(TagLine::EMPTY, hosts.div_ceil(8))?,
+            hosts: maker.table(Host::EMPTY, hosts)?,
+            held_hosts: maker.table(HeldHost::EMPTY, hosts)?,
+            classes: maker.one(HostClasses::EMPTY)?,
+            turns: maker.table(Turn::EMPTY, hosts.saturating_mul(tins))?,
+            tins: maker.tins(TinState::EMPTY, tins)?,
+            records: maker.tins(FlowRecord::EMPTY, tins.saturating_sub(1))?,
+            totals: maker.one(FlowRecord::EMPTY)?,
+            rates: maker.rates(HostRate::EMPTY, 0)?,
+            excess: maker.rates(ExcessTurn::EMPTY, 0)?,
+            rounds: RoundTables::allocate_in(maker, 0, 0, 0, (0, 0))?,
+        })
+    }
+
+    /// Allocates the tables of [`aqm`](Self::aqm) with `maker`.
+    ///
+    /// # Errors
+    /// That of `maker`.
+    pub fn aqm_in<A: Allocate<Storage = S>>(
+        &self,
+        maker: &mut A,
+    ) -> Result<AqmMemory<S>, A::Error> {
+        Ok(AqmMemory {
+            states: maker.table(ChosenAqmState::EMPTY, self.queues())?,
+            settings: maker.tins(AqmSetting::EMPTY, self.tins())?,
+            plan: maker.one(TinPlan::EMPTY)?,
+        })
+    }
+
+    /// Adds the tables of [`with_rates`](Self::with_rates), allocated with `maker`.
+    ///
+    /// # Errors
+    /// That of `maker`.
+    pub fn with_rates_in<A: Allocate<Storage = S>>(self, maker: &mut A) -> Result<Self, A::Error> {
+        let rates = maker.rates(HostRate::EMPTY, self.hosts.as_ref().len())?;
+        let excess = maker.rates(ExcessTurn::EMPTY, self.turns.as_ref().len())?;
+        Ok(Self { rates, excess, ..self })
+    }
+
+    /// Adds the tables of [`with_triple`](Self::with_triple), allocated with `maker`.
+    ///
+    /// # Errors
+    /// That of `maker`.
+    pub fn with_triple_in<A: Allocate<Storage = S>>(
+        self,
+        maker: &mut A,
+        rounds: usize,
+    ) -> Result<Self, A::Error> {
         let (queues, hosts, tins) = (self.queues(), self.hosts.as_ref().len(), self.tins());
-        let turns = self.turns.as_ref().len();
-        Self { rounds: RoundTables::allocate(rounds, tins, queues, hosts, turns), ..self }
+        let sides = (hosts, self.turns.as_ref().len());
+        let rounds = RoundTables::allocate_in(maker, rounds, tins, queues, sides)?;
+        Ok(Self { rounds, ..self })
+    }
+
+    /// Returns how many bytes of a block suffice for the tables of
+    /// [`allocate_in`](Self::allocate_in) and [`aqm_in`](Self::aqm_in), in any order and wherever
+    /// the block begins. The result does not depend on the storage.
+    ///
+    /// ```
+    /// use freeboard::{IsolatedMemory, Slices};
+    ///
+    /// // 64 queues, 16 hosts, one tin and 256 packets.
+    /// const BYTES: usize = IsolatedMemory::<Slices<'_>>::bytes(64, 16, 1, 256);
+    /// assert!(BYTES < 13 << 10);
+    /// ```
+    #[must_use]
+    pub const fn bytes(queues: usize, hosts: usize, tins: usize, packets: usize) -> usize {
+        let all = queues.saturating_add(hosts);
+        let tins = allocated(tins);
+        sum(&[
+            most::<Descriptor>(packets),
+            most::<TagLine>(queues.div_ceil(8)),
+            most::<Queue>(all),
+            most::<Flow>(all),
+            most::<HeldFlow>(all),
+            most::<TagLine>(hosts.div_ceil(8)),
+            most::<Host>(hosts),
+            most::<HeldHost>(hosts),
+            most::<HostClasses>(1),
+            most::<Turn>(hosts.saturating_mul(tins)),
+            most::<TinState>(tins),
+            most::<FlowRecord>(tins.saturating_sub(1)),
+            most::<FlowRecord>(1),
+            most::<ChosenAqmState>(all),
+            most::<AqmSetting>(tins),
+            most::<TinPlan>(1),
+        ])
+    }
+
+    /// Returns how many bytes of a block suffice for the tables of
+    /// [`with_triple_in`](Self::with_triple_in), in any order and wherever the block begins.
+    #[must_use]
+    pub const fn triple_bytes(queues: usize, hosts: usize, tins: usize, rounds: usize) -> usize {
+        let tins = allocated(tins);
+        sum(&[
+            most::<List>(rounds),
+            most::<u64>(words(rounds, tins)),
+            most::<TinRounds>(tins),
+            most::<Due>(queues.saturating_add(hosts)),
+            most::<Share>(hosts.saturating_mul(tins)),
+            most::<TagLine>(hosts.div_ceil(8)),
+        ])
     }
 }
 
@@ -306,6 +447,68 @@ mod tests {
 
         let (few, many) = (StaticTables::<0, 8, 2>::new(), StaticTables::<0, 16, 2>::new());
         assert_eq!(size_of_val(&many) - size_of_val(&few), 8 * (2_184 + 2 * 352));
+    }
+
+    /// An allocator that counts the bytes of its tables, and those that alignment may cost.
+    #[derive(Debug)]
+    struct Counted(usize, usize);
+
+    impl Storage for Counted {
+        type Of<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
+        type One<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
+        type Tins<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
+        type Rates<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
+        type Rounds<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
+    }
+
+    type Made<T> = Result<alloc::vec::Vec<T>, ()>;
+
+    impl Allocate for Counted {
+        type Storage = Self;
+        type Error = ();
+
+        fn table<T: Clone + fmt::Debug + 'static>(&mut self, empty: T, len: usize) -> Made<T> {
+            self.0 += len * size_of::<T>();
+            self.1 += align_of::<T>() - 1;
+            Ok(alloc::vec![empty; len])
+        }
+
+        fn one<T: Clone + fmt::Debug + 'static>(&mut self, empty: T) -> Made<T> {
+            self.table(empty, 1)
+        }
+
+        fn tins<T: Clone + fmt::Debug + 'static>(&mut self, empty: T, len: usize) -> Made<T> {
+            self.table(empty, len)
+        }
+
+        fn rates<T: Clone + fmt::Debug + 'static>(&mut self, _: T, _: usize) -> Made<T> {
+            Ok(alloc::vec::Vec::new())
+        }
+
+        fn rounds<T: Clone + fmt::Debug + 'static>(&mut self, empty: T, len: usize) -> Made<T> {
+            if len > 0 { self.table(empty, len) } else { Ok(alloc::vec::Vec::new()) }
+        }
+    }
+
+    /// Goal: the bytes given for a block are those of its tables and their alignment. Method: an
+    /// allocator that counts, for several sizes.
+    #[test]
+    fn the_bytes_of_a_block_suffice() -> Result<(), ()> {
+        type Sizes = IsolatedMemory<Counted>;
+        for (queues, hosts, tins, packets, rounds) in
+            [(8, 8, 1, 0, 2), (64, 16, 1, 256, 64), (1_024, 256, 3, 1_000, 256), (8, 64, 9, 1, 65)]
+        {
+            let mut maker = Counted(0, 0);
+            let memory = Sizes::allocate_in(&mut maker, queues, hosts, tins, packets)?;
+            memory.aqm_in(&mut maker)?;
+            let bytes = Sizes::bytes(queues, hosts, tins, packets);
+            assert_eq!(bytes, maker.0 + maker.1);
+            let mut maker = Counted(0, 0);
+            memory.with_triple_in(&mut maker, rounds)?;
+            let bytes = Sizes::triple_bytes(queues, hosts, tins, rounds);
+            assert_eq!(bytes, maker.0 + maker.1);
+        }
+        Ok(())
     }
 
     /// Goal: rates take the documented memory, and a table of them that is too short is named.

@@ -155,6 +155,12 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         kept
     }
 
+    /// Returns the number of handles: those of packets are below it.
+    #[must_use]
+    pub fn handles(&self) -> u32 {
+        self.queues.handles()
+    }
+
     /// Returns the number of entries for hosts.
     #[must_use]
     pub fn host_entries(&self) -> u32 {

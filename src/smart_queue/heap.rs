@@ -130,8 +130,9 @@ impl SmartQueueBuilder {
     pub fn frames(self, key: [u8; 16]) -> Result<FrameQueue, SmartQueueError> {
         let (count, limits) = self.sized()?;
         let (count, len) = (count as usize, self.longest() as usize);
-        let bytes = Heap::table(0_u8, count.saturating_mul(len));
-        let pool = Pool::new(bytes, Heap::table(BufferState::EMPTY, count), len);
+        let Ok(bytes) = Heap.table(0_u8, count.saturating_mul(len));
+        let Ok(states) = Heap.table(BufferState::EMPTY, count);
+        let pool = Pool::new(bytes, states, len);
         let (memory, aqm) = self.allocate(count);
         let frames = Frames::new(pool, self.wash, self.reader(key));
         self.build(memory, aqm, limits, self.limits.is_none(), self.longest(), frames)

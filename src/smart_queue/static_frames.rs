@@ -2,20 +2,20 @@
 
 use core::fmt;
 
-use sched_core::{AqmSetting, ChosenAqmState, Limits, Packet};
+use sched_core::{Limits, Packet};
 
 use super::pool::Pool;
-use super::{BufferState, Frames, SmartQueue, SmartQueueBuilder, SmartQueueError};
-use crate::isolation::{ALL, AqmMemory, StaticTables};
+use super::{
+    BufferState, Frames, SmartQueue, SmartQueueBuilder, SmartQueueError, StaticDescriptors,
+};
 use crate::storage::Slices;
-use crate::tins::TinPlan;
 
 /// A [`SmartQueue`] with frames in [`StaticFrames`].
 pub type StaticFrameQueue<'a> = SmartQueue<Slices<'a>, Frames<Slices<'a>>>;
 
 /// Memory for a [`SmartQueue`] with frames, without an allocator: `FRAMES` buffers of `LEN` bytes
 /// each, and tables of `GROUPS` groups of 32 queues and 8 hosts each, for up to `TINS` tins
-/// ([`StaticTables`]; without the feature `tins` always one).
+/// ([`StaticTables`](crate::StaticTables); without the feature `tins` always one).
 ///
 /// Memory: `FRAMES` times `LEN + 24` bytes, about 3.1 kB per group including 352 bytes for each
 /// tin, 368 bytes per tin, and 0.9 kB. Compile errors: `FRAMES` of 0, `LEN` of 0 or above
@@ -44,10 +44,7 @@ pub struct StaticFrames<
     const GROUPS: usize,
     const TINS: usize = 1,
 > {
-    tables: StaticTables<FRAMES, GROUPS, TINS>,
-    aqm: [[ChosenAqmState; ALL]; GROUPS],
-    settings: [AqmSetting; TINS],
-    plan: [TinPlan; 1],
+    tables: StaticDescriptors<FRAMES, GROUPS, TINS>,
     bytes: [[u8; LEN]; FRAMES],
     states: [BufferState; FRAMES],
 }
@@ -79,10 +76,7 @@ impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize, const TINS: usi
             );
         }
         Self {
-            tables: StaticTables::new(),
-            aqm: [[ChosenAqmState::EMPTY; ALL]; GROUPS],
-            settings: [AqmSetting::EMPTY; TINS],
-            plan: [TinPlan::EMPTY],
+            tables: StaticDescriptors::new(),
             bytes: [[0; LEN]; FRAMES],
             states: [BufferState::EMPTY; FRAMES],
         }
@@ -119,13 +113,12 @@ impl SmartQueueBuilder {
         memory: &mut StaticFrames<FRAMES, LEN, GROUPS, TINS>,
         key: [u8; 16],
     ) -> Result<StaticFrameQueue<'_>, SmartQueueError> {
-        let StaticFrames { tables, aqm, settings, plan, bytes, states } = memory;
-        let aqm = (aqm.as_flattened_mut(), &mut settings[..], &mut plan[..]);
-        let aqm = AqmMemory { states: aqm.0, settings: aqm.1, plan: aqm.2 };
+        let StaticFrames { tables, bytes, states } = memory;
+        let (tables, aqm) = tables.memory();
         let pool = Pool::new(bytes.as_flattened_mut(), &mut states[..], LEN);
         let frames = Frames::new(pool, self.wash, self.reader(key));
         let limits = self.limits.unwrap_or(Limits::NONE);
         let max_len = u32::try_from(LEN).unwrap_or(Packet::MAX_LEN);
-        self.build(tables.memory(), aqm, limits, false, max_len, frames)
+        self.build(tables, aqm, limits, false, max_len, frames)
     }
 }

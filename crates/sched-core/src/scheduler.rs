@@ -14,29 +14,31 @@ use core::ops::DerefMut;
 use crate::{FlowId, Nanos, Packet};
 
 /// The reason why a packet was dropped after it had been accepted.
+///
+/// The number of a reason, `reason as u8`, never changes: programs in other languages use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum DropReason {
     /// The queue was full when another packet arrived: longest-queue drop, or head drop of a FIFO.
-    Overflow,
+    Overflow = 0,
     /// The AQM dropped the packet at dequeue. A packet that the AQM drops on arrival was never
     /// accepted: see [`RejectReason::Aqm`].
-    Aqm,
+    Aqm = 1,
     /// A limit was set below the current backlog.
-    LimitLowered,
+    LimitLowered = 2,
     /// The packet's flow was removed.
-    FlowRemoved,
+    FlowRemoved = 3,
     /// The scheduler was emptied by [`Scheduler::drain`].
-    Drained,
+    Drained = 4,
     /// The queue was full, and the victim's queue had not been served for so long that all of it
     /// was dropped ([`ShortestQueue::flush_unserved`](crate::ShortestQueue::flush_unserved)).
-    Unserved,
+    Unserved = 5,
     /// An acknowledgement made redundant by later ones of its flow, removed by an ACK filter
     /// ([`FlowQueues::filter_out`](crate::FlowQueues::filter_out)). Not a congestion signal.
-    Filtered,
+    Filtered = 6,
     /// Never accepted: a packet of a burst that [`Scheduler::enqueue`] would have rejected.
-    Rejected,
+    Rejected = 7,
 }
 
 impl DropReason {

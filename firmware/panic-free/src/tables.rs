@@ -3,7 +3,7 @@
 
 use freeboard::flowhash::TagLine;
 use freeboard::sched_core as core_;
-use freeboard::{BufferState, StaticFrames, StaticTables};
+use freeboard::{BufferState, CookieSlot, StaticDescriptors, StaticFrames, StaticTables};
 
 macro_rules! tables {
     ($($name:ident: $table:ty,)*) => {
@@ -46,3 +46,7 @@ tables! {
 static mut ASSEMBLED_FRAMES: StaticFrames<8, 1_514, 1> = StaticFrames::new();
 #[used]
 static mut ASSEMBLED_TABLES: StaticTables<8, 1, 2> = StaticTables::new();
+#[used]
+static mut ASSEMBLED_DESCRIPTORS: StaticDescriptors<8, 1, 2> = StaticDescriptors::new();
+#[used]
+static mut COOKIES: [CookieSlot<u32>; 16] = [CookieSlot::EMPTY; 16];

@@ -10,16 +10,15 @@ use core::hint::black_box;
 
 use freeboard::flowhash::{FlowTable, Labels, SipHash13, TagLine, parse};
 use freeboard::sched_core::{
-    Aqm, AqmSetting, ChosenAqmState, CoDel, CoDelParams, CoDelState, Cobalt, CobaltParams,
-    CobaltState, Descriptor, DropPolicy, DropReason, DropSink, Drr, DrrFlow, Fifo, FlowId,
-    FlowQueues, FlowScheduler, LengthFlow, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm,
-    OwnVictim, Packet, Qfq, QfqConfig, QfqFlow, Queue, Rejected, Scheduler, ShortestQueue, Wf2q,
-    Wf2qConfig, Wf2qFlow,
+    Aqm, CoDel, CoDelParams, CoDelState, Cobalt, CobaltParams, CobaltState, Descriptor, DropPolicy,
+    DropReason, DropSink, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, LengthFlow,
+    Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, OwnVictim, Packet, Qfq, QfqConfig,
+    QfqFlow, Queue, Rejected, Scheduler, ShortestQueue, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 use freeboard::shaper::{Autorate, AutorateParams, Overhead, Rate, Shaped, Shaper};
 use freeboard::{
-    AqmMemory, Hashed, Isolated, IsolatedConfig, LabelledScheduler, QueueSettings, SmartQueue,
-    SmartQueueBuilder, StaticFrameQueue, StaticFrames, StaticTables, TinPlan,
+    Hashed, Isolated, IsolatedConfig, LabelledScheduler, QueueSettings, SmartQueue,
+    SmartQueueBuilder, StaticDescriptors, StaticFrameQueue, StaticFrames, StaticTables,
 };
 
 const FLOWS: usize = 64;
@@ -244,11 +243,11 @@ fn keywords() -> SmartQueueBuilder {
     builder().settings(&built(QueueSettings::from_words(black_box(""))))
 }
 
+type DescriptorMemory = StaticDescriptors<PACKETS, GROUPS>;
+
 fn descriptors() -> impl LabelledScheduler {
-    let (states, settings) = (table!(ChosenAqmState; QUEUES), table!(AqmSetting; 1));
-    let plan = &mut table!(TinPlan; 1)[..];
-    let aqm = AqmMemory { states: &mut states[..], settings: &mut settings[..], plan };
-    built(builder().descriptors_in(memory!(Tables = Tables::new()).memory(), aqm))
+    let (tables, aqm) = memory!(DescriptorMemory = DescriptorMemory::new()).memory();
+    built(builder().descriptors_in(tables, aqm))
 }
 
 type Frames = StaticFrameQueue<'static>;

@@ -1,5 +1,6 @@
 //! Memory for the tables of a discipline.
 
+use core::convert::Infallible;
 use core::fmt::Debug;
 
 use freeboard::sched_core::Table;
@@ -39,7 +40,7 @@ impl<const N: usize> Memory for Arrays<N> {
 
 /// The first entries of arrays of length `N`: tables with a length unknown at compile time, without
 /// a heap.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Parts<const N: usize>(pub usize);
 
 /// A table of [`Parts`].
@@ -88,31 +89,38 @@ impl<const N: usize> Storage for Parts<N> {
     type Rounds<T: Debug + 'static> = Part<T, N>;
 }
 
+/// An allocated table.
+type Made<Table> = Result<Table, Infallible>;
+
+/// Each table has its own length, whatever the value of `self`.
 impl<const N: usize> Allocate for Parts<N> {
-    fn table<T: Clone + Debug + 'static>(empty: T, len: usize) -> Part<T, N> {
-        Part { all: core::array::from_fn(|_| empty.clone()), used: len.min(N) }
+    type Storage = Self;
+    type Error = Infallible;
+
+    fn table<T: Clone + Debug + 'static>(&mut self, empty: T, len: usize) -> Made<Part<T, N>> {
+        Ok(Part { all: core::array::from_fn(|_| empty.clone()), used: len.min(N) })
     }
 
-    fn one<T: Clone + Debug + 'static>(empty: T) -> [T; 1] {
-        [empty]
+    fn one<T: Clone + Debug + 'static>(&mut self, empty: T) -> Made<[T; 1]> {
+        Ok([empty])
     }
 
-    fn tins<T: Clone + Debug + 'static>(empty: T, len: usize) -> Part<T, 8> {
-        Parts::<8>::table(empty, len)
+    fn tins<T: Clone + Debug + 'static>(&mut self, empty: T, len: usize) -> Made<Part<T, 8>> {
+        Parts::<8>::default().table(empty, len)
     }
 
-    fn rates<T: Clone + Debug + 'static>(empty: T, len: usize) -> Part<T, N> {
-        Self::table(empty, len)
+    fn rates<T: Clone + Debug + 'static>(&mut self, empty: T, len: usize) -> Made<Part<T, N>> {
+        self.table(empty, len)
     }
 
-    fn rounds<T: Clone + Debug + 'static>(empty: T, len: usize) -> Part<T, N> {
-        Self::table(empty, len)
+    fn rounds<T: Clone + Debug + 'static>(&mut self, empty: T, len: usize) -> Made<Part<T, N>> {
+        self.table(empty, len)
     }
 }
 
 /// Boxed slices of the given length.
 #[cfg(feature = "std")]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Boxes(pub usize);
 
 #[cfg(feature = "std")]
@@ -139,24 +147,27 @@ impl Storage for Boxes {
 
 #[cfg(feature = "std")]
 impl Allocate for Boxes {
-    fn table<T: Clone + Debug + 'static>(empty: T, len: usize) -> Box<[T]> {
-        vec![empty; len].into_boxed_slice()
+    type Storage = Self;
+    type Error = Infallible;
+
+    fn table<T: Clone + Debug + 'static>(&mut self, empty: T, len: usize) -> Made<Box<[T]>> {
+        Ok(vec![empty; len].into_boxed_slice())
     }
 
-    fn one<T: Clone + Debug + 'static>(empty: T) -> Box<[T]> {
-        Self::table(empty, 1)
+    fn one<T: Clone + Debug + 'static>(&mut self, empty: T) -> Made<Box<[T]>> {
+        self.table(empty, 1)
     }
 
-    fn tins<T: Clone + Debug + 'static>(empty: T, len: usize) -> Box<[T]> {
-        Self::table(empty, len)
+    fn tins<T: Clone + Debug + 'static>(&mut self, empty: T, len: usize) -> Made<Box<[T]>> {
+        self.table(empty, len)
     }
 
-    fn rates<T: Clone + Debug + 'static>(empty: T, len: usize) -> Box<[T]> {
-        Self::table(empty, len)
+    fn rates<T: Clone + Debug + 'static>(&mut self, empty: T, len: usize) -> Made<Box<[T]>> {
+        self.table(empty, len)
     }
 
-    fn rounds<T: Clone + Debug + 'static>(empty: T, len: usize) -> Box<[T]> {
-        Self::table(empty, len)
+    fn rounds<T: Clone + Debug + 'static>(&mut self, empty: T, len: usize) -> Made<Box<[T]>> {
+        self.table(empty, len)
     }
 }
 

@@ -8,21 +8,21 @@ use freeboard::flowhash::{
     PrefixLengths, parse,
 };
 use freeboard::sched_core::{
-    AqmChoice, AqmSetting, ChosenAqmState, DropReason, Packet, TokenBucket,
+    AqmChoice, AqmSetting, ChosenAqmState, DropReason, DropSink, Packet, Scheduler, TokenBucket,
 };
 use freeboard::shaper::{Overhead, Rate, Shaper};
 use freeboard::{
-    AckFilter, Allocate, AqmKind, AqmMemory, BufferState, DeviceRoom, Frames, Fwmark, HostRules,
-    HostTerms, InTin, IsolatedMemory, Isolation, MemoryLimit, Rtt, Segmenter, SmartQueue,
-    SmartQueueBuilder, StaticFrames, StaticTables, Storage, TinBy, TinMode, TinPlan, clear_dscp,
-    mark_congestion,
+    AckFilter, Acks, Allocate, AqmKind, AqmMemory, BufferState, CookieSlot, Cookies, DeviceRoom,
+    Frames, Fwmark, HostRules, HostTerms, InTin, IsolatedMemory, Isolation, MemoryLimit, Rtt,
+    Segmenter, SmartQueue, SmartQueueBuilder, StaticDescriptors, StaticFrames, Storage, TinBy,
+    TinMode, TinPlan, clear_dscp, mark_congestion,
 };
 
 use super::schedulers::{limits, now, scheduler, segments, sink};
 use super::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
-static SMART_QUEUES: &[fn()] = sizes![frames descriptors];
+static SMART_QUEUES: &[fn()] = sizes![frames descriptors with_cookies];
 
 /// Tables on the stack have this length, so that no stack frame exceeds the limits of the compilers
 /// of all targets.
@@ -54,11 +54,13 @@ fn frames<const N: usize>() {
 fn frames_over<const N: usize>() {
     let memory = IsolatedMemory::<Parts<N>>::allocate(any() as usize, 8, 4, any() as usize);
     let memory = memory.with_rates();
-    let states = Parts::<N>::table(ChosenAqmState::EMPTY, any() as usize);
-    let settings = Parts::<N>::tins(AqmSetting::EMPTY, any() as usize);
-    let aqm = AqmMemory { states, settings, plan: Parts::<N>::one(TinPlan::EMPTY) };
-    let bytes = Parts::<N>::table(0, any() as usize);
-    let states = Parts::<N>::table(BufferState::EMPTY, any() as usize);
+    let mut maker = Parts::<N>::default();
+    let Ok(states) = maker.table(ChosenAqmState::EMPTY, any() as usize);
+    let Ok(settings) = maker.tins(AqmSetting::EMPTY, any() as usize);
+    let Ok(plan) = maker.one(TinPlan::EMPTY);
+    let aqm = AqmMemory { states, settings, plan };
+    let Ok(bytes) = maker.table(0, any() as usize);
+    let Ok(states) = maker.table(BufferState::EMPTY, any() as usize);
     let built = builder().frames_over(memory, aqm, bytes, states, [0; 16]);
     if let Ok(queue) = built {
         let ceiling = TokenBucket::new(any().into(), any()).ok();
@@ -113,11 +115,9 @@ fn written(segmenter: Segmenter<'_>, place: &mut [u8]) -> (u32, (usize, usize), 
 }
 
 fn descriptors<const N: usize>() {
-    let mut tables = StaticTables::<N, 8, 4>::new();
-    let (mut states, mut settings) = ([ChosenAqmState::EMPTY; 320], [AqmSetting::EMPTY; 4]);
-    let plan = &mut [TinPlan::EMPTY][..];
-    let aqm = AqmMemory { states: &mut states[..], settings: &mut settings[..], plan };
-    if let Ok(mut queue) = builder().descriptors_in(tables.memory(), aqm) {
+    let mut memory = StaticDescriptors::<N, 8, 4>::new();
+    let (tables, aqm) = memory.memory();
+    if let Ok(mut queue) = builder().descriptors_in(tables, aqm) {
         by_descriptor(&mut queue);
         common(&mut queue);
     }
@@ -156,10 +156,46 @@ fn by_descriptor<S: Storage>(queue: &mut SmartQueue<S>) {
         queue.dequeue_segmented(now(), &|_| segments(), sink!());
         queue.set_limits(limits(), sink!());
         queue.set_memory_limit(black_box(Some(MemoryLimit::Bytes(any()))), sink!());
+        queue.enqueue_from(now(), &labels, packet, &mut Read);
         queue.update_host(now(), &labels);
         queue.relabel(|_| black_box(labels));
         queue.set_isolation(*black_box(&Isolation::DualDstHost), |_| black_box(labels));
         queue.set_tins(*black_box(&TinMode::Precedence), |_| black_box(labels));
+    );
+}
+
+/// Buffers with acknowledgements.
+struct Read;
+
+impl DropSink for Read {
+    fn dropped(&mut self, packet: Packet, reason: DropReason) {
+        seen((packet, reason));
+    }
+}
+
+impl Acks for Read {
+    fn ack(&self, _: Packet) -> Option<Ack> {
+        Ack::read(black_box(&[0; 80][..]), &parse::ip(black_box(&[0; 80][..])))
+    }
+}
+
+/// Operations of `Cookies`, around a queue with as many handles as there are slots.
+fn with_cookies<const N: usize>() {
+    let mut memory = StaticDescriptors::<N, 8, 4>::new();
+    let (tables, aqm) = memory.memory();
+    let Ok(mut queue) = builder().descriptors_in(tables, aqm) else { return };
+    let mut cookies = Cookies::new([CookieSlot::<u32>::EMPTY; N]);
+    let (cookies, drops) = (&mut cookies, &mut |cookie: u32, why| seen((cookie, why)));
+    let labels = Labels { flow: any(), src_host: any(), dst_host: any() };
+    one_of!(cookies;
+        cookies.enqueue(&mut queue, any(), drops, |queue, handle, sink| {
+            queue.enqueue(now(), &labels, Packet::new(handle, any()), sink)
+        });
+        cookies.dequeue(&mut queue, now(), drops);
+        queue.drain(&mut cookies.sink(drops));
+        cookies.sink(drops).get(any()).copied();
+        (cookies.len(), cookies.is_empty(), cookies.take(any()));
+        (cookies.get(any()).copied(), cookies.get_mut(any()).copied());
     );
 }
 
@@ -172,7 +208,7 @@ fn common<S: Storage, P>(queue: &mut SmartQueue<S, P>) {
         queue.set_overhead(*black_box(&Overhead::RAW));
         queue.set_device(black_box(DeviceRoom::Takes(any())));
         (queue.add_room(any()), queue.device());
-        (queue.backlog(), queue.counters(), queue.limits());
+        (queue.backlog(), queue.counters(), queue.limits(), queue.handles());
         queue.reset_line();
         queue.set_line(Shaper::new(*black_box(&Rate::STOPPED)));
         queue.set_aqm_params(*black_box(&AqmChoice::None));

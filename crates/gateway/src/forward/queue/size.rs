@@ -1,6 +1,6 @@
 //! Number of queues and host entries, and their memory.
 
-use core::cell::Cell;
+use core::convert::Infallible;
 use core::fmt;
 
 use freeboard::flowhash::TagLine;
@@ -58,25 +58,23 @@ pub(crate) fn bytes_of_tables(share: &Sharing) -> usize {
 /// Returns the size of the tables for this many queues and hosts, extrapolated from small ones:
 /// each table grows with the queues, the hosts or both, or has a fixed length.
 fn bytes_of_isolated(queues: usize, hosts: usize) -> usize {
-    let small = |queues, hosts| {
-        BYTES.set(0);
-        let tables = IsolatedMemory::<Counted>::allocate(queues, hosts, TinPlan::MAX_TINS, 0);
-        let _tables = tables.with_rates().with_triple(ROUNDS);
-        BYTES.get()
-    };
-    let of_eight = small(8, 8);
-    let (of_queues, of_hosts) = (small(16, 8) - of_eight, small(8, 16) - of_eight);
+    let of_eight = counted(8, 8);
+    let (of_queues, of_hosts) = (counted(16, 8) - of_eight, counted(8, 16) - of_eight);
     of_eight + of_queues * (queues / 8 - 1) + of_hosts * (hosts / 8 - 1)
 }
 
-thread_local! {
-    /// Bytes of tables allocated since it was last set.
-    static BYTES: Cell<usize> = const { Cell::new(0) };
+/// Allocates all tables and returns their bytes.
+fn counted(queues: usize, hosts: usize) -> usize {
+    let mut bytes = Counted(0);
+    let tables = IsolatedMemory::allocate_in(&mut bytes, queues, hosts, TinPlan::MAX_TINS, 0);
+    let Ok(tables) = tables.and_then(|tables| tables.with_rates_in(&mut bytes));
+    let Ok(_tables) = tables.with_triple_in(&mut bytes, ROUNDS);
+    bytes.0
 }
 
-/// Storage that counts its allocations.
+/// An allocator that counts the bytes of its tables.
 #[derive(Debug)]
-enum Counted {}
+struct Counted(usize);
 
 impl Storage for Counted {
     type Of<T: fmt::Debug + 'static> = Vec<T>;
@@ -86,26 +84,31 @@ impl Storage for Counted {
     type Rounds<T: fmt::Debug + 'static> = Vec<T>;
 }
 
+type Made<T> = Result<Vec<T>, Infallible>;
+
 impl Allocate for Counted {
-    fn table<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {
-        BYTES.set(BYTES.get() + len * size_of::<T>());
-        vec![empty; len]
+    type Storage = Self;
+    type Error = Infallible;
+
+    fn table<T: Clone + fmt::Debug + 'static>(&mut self, empty: T, len: usize) -> Made<T> {
+        self.0 += len * size_of::<T>();
+        Ok(vec![empty; len])
     }
 
-    fn one<T: Clone + fmt::Debug + 'static>(empty: T) -> Vec<T> {
-        Self::table(empty, 1)
+    fn one<T: Clone + fmt::Debug + 'static>(&mut self, empty: T) -> Made<T> {
+        self.table(empty, 1)
     }
 
-    fn tins<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {
-        Self::table(empty, len)
+    fn tins<T: Clone + fmt::Debug + 'static>(&mut self, empty: T, len: usize) -> Made<T> {
+        self.table(empty, len)
     }
 
-    fn rates<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {
-        Self::table(empty, len)
+    fn rates<T: Clone + fmt::Debug + 'static>(&mut self, empty: T, len: usize) -> Made<T> {
+        self.table(empty, len)
     }
 
-    fn rounds<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {
-        Self::table(empty, len)
+    fn rounds<T: Clone + fmt::Debug + 'static>(&mut self, empty: T, len: usize) -> Made<T> {
+        self.table(empty, len)
     }
 }
 
@@ -149,11 +152,7 @@ mod tests {
     /// optional parts.
     #[test]
     fn small_tables_tell_the_size_of_large_ones() {
-        BYTES.set(0);
-        let tables = IsolatedMemory::<Counted>::allocate(8_192, 4_096, TinPlan::MAX_TINS, 0);
-        let _tables = tables.with_rates().with_triple(ROUNDS);
-        let taken = BYTES.get();
-        assert_eq!(bytes_of_isolated(8_192, 4_096), taken);
+        assert_eq!(bytes_of_isolated(8_192, 4_096), counted(8_192, 4_096));
     }
 
     /// Goal: the help and the page give the actual memory per host.
