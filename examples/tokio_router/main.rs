@@ -11,9 +11,15 @@
 //!
 //! The arguments are the device on the side of the local hosts, the device on the side of the link,
 //! and the upload and download rates. Ctrl-C ends it with a report. Packets are not modified: there
-//! is no address translation, and the time to live is kept. For a tunnel, replace the second device
-//! by a UDP socket.
+//! is no address translation, and the time to live is kept. The example `udp_tunnel` has a socket
+//! in place of the second device.
 
+#[cfg(all(test, target_os = "linux"))]
+#[path = "../support/namespaces.rs"]
+mod namespaces;
+#[cfg(target_os = "linux")]
+#[path = "../support/owned_packets.rs"]
+mod owned_packets;
 #[cfg(target_os = "linux")]
 mod router;
 #[cfg(all(test, target_os = "linux"))]
