@@ -4,10 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Closed enums: `(name, reason)`.
-const CLOSED: [(&str, &str); 6] = [
+const CLOSED: [(&str, &str); 5] = [
     ("DropFrom", "a queue has two ends"),
     ("Ecn", "two bits"),
-    ("Heap", "without values"),
     ("Look", "an AQM that knows is asked no further, and one that does not is"),
     ("Outcome", "a lookup hits, claims or collides"),
     ("Side", "a packet has two ends"),
