@@ -408,6 +408,13 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.line.is_ingress()
     }
 
+    /// Returns the header with which the queue expects a frame to begin:
+    /// [`raw_ip`](SmartQueueBuilder::raw_ip).
+    #[must_use]
+    pub const fn link_layer(&self) -> LinkLayer {
+        self.outlet.layer
+    }
+
     /// Sets how many bytes the device behind the queue accepts from now on; the rate applies too.
     /// After [`DeviceRoom::Busy`] nothing leaves until the driver calls this method again or
     /// [`add_room`](Self::add_room).

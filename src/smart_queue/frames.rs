@@ -309,17 +309,17 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     /// # Errors
     /// [`PushError`] for a frame that cannot be queued; it is counted as rejected.
     pub fn push(&mut self, now: Nanos, frame: &[u8]) -> Result<(), PushError> {
-        self.push_with(now, frame.len(), |place| {
-            for (to, &from) in place.iter_mut().zip(frame) {
-                *to = from;
-            }
-        })
+        self.push_marked(now, 0, frame)
     }
 
     /// Enqueues a frame of `len` bytes that `fill` writes into its buffer, without a copy: for a
-    /// driver that reads from a device. `fill` is called once, or not at all if the frame cannot be
-    /// queued. The buffer contains bytes of an earlier frame, so `fill` must write all of it.
-    /// Otherwise like [`push`](Self::push).
+    /// driver that reads from a device. The buffer contains bytes of an earlier frame, so `fill`
+    /// must write all of it. Otherwise like [`push`](Self::push).
+    ///
+    /// `fill` is called exactly once if `len` is 1 to the length of a [buffer](Self::buffers), also
+    /// for a frame that is then rejected. It is not called for other lengths
+    /// ([`PushError::Length`]). If no buffer is free, a frame is dropped first, even if this one
+    /// exceeds the limit in bytes and is rejected; `push` drops none for such a frame.
     ///
     /// # Errors
     /// See [`push`](Self::push).
@@ -366,11 +366,12 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn push_marked(&mut self, now: Nanos, mark: u32, frame: &[u8]) -> Result<(), PushError> {
-        self.push_marked_with(now, mark, frame.len(), |place| {
+        let copy = |place: &mut [u8]| {
             for (to, &from) in place.iter_mut().zip(frame) {
                 *to = from;
             }
-        })
+        };
+        self.push_filled::<false>(now, mark, frame.len(), copy)
     }
 
     /// Enqueues a frame with a mark ([`push_marked`](Self::push_marked)) that `fill` writes into
@@ -385,6 +386,18 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), PushError> {
+        self.push_filled::<true>(now, mark, len, fill)
+    }
+
+    /// Enqueues a frame that `fill` writes. With `ALWAYS`, `fill` is called for every length that a
+    /// buffer can hold.
+    fn push_filled<const ALWAYS: bool>(
+        &mut self,
+        now: Nanos,
+        mark: u32,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), PushError> {
         self.packets.take_back();
         let max = self.packets.pool.buffer_len();
         if len == 0 || len > max {
@@ -392,8 +405,9 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
             return Err(PushError::Length { len, max });
         }
         if self.packets.pool.place(len).is_none() {
-            // A frame that even an empty queue would reject must not cost another its buffer.
-            if length(len) > self.outlet.line.limits().bytes {
+            // A frame that even an empty queue would reject must not cost another its buffer,
+            // unless `fill` needs one.
+            if !ALWAYS && length(len) > self.outlet.line.limits().bytes {
                 return Err(self.turn_away(now, len));
             }
             self.outlet.line.evict(&mut self.packets.pool);

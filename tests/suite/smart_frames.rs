@@ -335,9 +335,10 @@ fn a_popped_frame_is_the_callers_to_change() {
     }
 }
 
-/// Goal: a frame written in place is treated like one that is copied, and the writer is not called
-/// for invalid lengths. Method: one sequence in both ways, with few buffers so that frames are
-/// dropped; lengths out of range.
+/// Goal: a frame written in place is treated like one that is copied; the writer is called for
+/// every length that a buffer can hold and for no other, so that a caller needs no place of its
+/// own. Method: one sequence in both ways, with few buffers so that frames are dropped; lengths out
+/// of range; a frame above the limit in bytes while a buffer is free, and while none is.
 #[test]
 fn a_frame_that_is_written_in_place_is_as_one_that_is_copied() {
     let builder = SmartQueue::upload(Rate::UNLIMITED).buffers(4).max_len(LEN as u32);
@@ -362,11 +363,24 @@ fn a_frame_that_is_written_in_place_is_as_one_that_is_copied() {
     }
     let limits = Limits::bytes(500);
     written.set_limits(limits);
-    let mut asked = false;
-    let refused = written.push_with(Nanos(0), LEN, |_| asked = true);
-    assert_eq!(refused, Err(PushError::Rejected(RejectReason::Full { limits })));
+    let full = Err(PushError::Rejected(RejectReason::Full { limits }));
+    let mut called = 0;
+    assert_eq!(written.push_with(Nanos(0), LEN, |_| called += 1), full);
     written.recount().expect("the buffer is free again");
-    assert_eq!(written.counters().rejected.packets, 4);
+    assert_eq!((called, written.counters().rejected.packets), (1, 4));
+
+    while written.backlog().packets < 4 {
+        written.push(Nanos(0), &frame(1, 1, 0)[..60]).expect("there is room");
+    }
+    // A copy needs no buffer for a frame that is rejected. A writer does: a frame is dropped.
+    assert_eq!((written.push(Nanos(0), &[0; LEN]), written.backlog().packets), (full, 4));
+    let overflowed =
+        |queue: &FrameQueue| queue.counters().dropped_for(DropReason::Overflow).packets;
+    let before = overflowed(&written);
+    assert_eq!(written.push_with(Nanos(0), LEN, |place| called += place.len()), full);
+    assert_eq!((called, written.backlog().packets), (1 + LEN, 3));
+    assert_eq!((overflowed(&written) - before, written.counters().rejected.packets), (1, 6));
+    written.recount().expect("the buffer is free again");
 }
 
 #[test]
