@@ -10,11 +10,13 @@ use crate::publish::{rustup, skip};
 use crate::run::{output, root};
 
 /// The library crates and the features of their baselines: all but `steps`, which is internal.
-const CRATES: [(&str, &[&str]); 4] = [
+const CRATES: [(&str, &[&str]); 6] = [
     ("sched-core", &["--features", "defmt,serde"]),
     ("flowhash", &["--all-features"]),
     ("freeboard-shaper", &["--all-features"]),
     ("freeboard", &["--all-features"]),
+    ("freeboard-smoltcp", &[]),
+    ("freeboard-embassy", &[]),
 ];
 
 const INSTALL: &str =

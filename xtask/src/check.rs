@@ -1,7 +1,7 @@
 //! Everything a change must pass.
 
 use crate::progress::{Step, one_after_another};
-use crate::run::{BARE_METAL, NO_STD, cargo, root, succeed};
+use crate::run::{ADAPTERS, BARE_METAL, NO_STD, cargo, root, succeed};
 use crate::{
     api, commits, deny, documents, examples, flent, fuzz, panic_free, publish, search, sizes,
     smart_queue, sweep, trace,
@@ -165,7 +165,7 @@ fn bare_metal() -> Result<(), String> {
     for target in BARE_METAL {
         let mut build = cargo(".");
         build.args(["build", "--release", "--target", target]);
-        for package in NO_STD {
+        for package in NO_STD.iter().chain(&ADAPTERS) {
             build.args(["--package", package]);
         }
         succeed(&format!("build for {target}"), &mut build)?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::run::root;
 
 /// The types and traits that users meet first, by the source folder of their crate.
-const MAIN: [(&str, &[&str]); 4] = [
+const MAIN: [(&str, &[&str]); 6] = [
     (
         "crates/sched-core/src",
         &[
@@ -69,6 +69,8 @@ const MAIN: [(&str, &[&str]); 4] = [
             "Buffers",
         ],
     ),
+    ("crates/freeboard-smoltcp/src", &["ShapedDevice"]),
+    ("crates/freeboard-embassy/src", &["ShapedDriver", "SharedQueue"]),
 ];
 
 /// Fails unless every type in [`MAIN`] has an example in its documentation.

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::run::{BARE_METAL, NO_STD, cargo, output, root, started_from, succeed};
+use crate::run::{ADAPTERS, BARE_METAL, NO_STD, cargo, output, root, started_from, succeed};
 
 /// The `rust-version` of the library crates.
 const OLDEST: &str = "1.88";
@@ -32,7 +32,7 @@ pub(crate) fn packages() -> Result<(), String> {
     let folder = all.join(since.as_nanos().to_string());
     let mut package = cargo(".");
     package.arg("package").arg("--target-dir").arg(&folder);
-    for name in NO_STD {
+    for name in NO_STD.iter().chain(&ADAPTERS) {
         package.args(["--package", name]);
     }
     let mut publish = cargo(".");

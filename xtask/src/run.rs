@@ -10,6 +10,9 @@ pub(crate) const BARE_METAL: [&str; 3] =
 /// The crates that run without an operating system.
 pub(crate) const NO_STD: [&str; 4] = ["sched-core", "flowhash", "freeboard-shaper", "freeboard"];
 
+/// The crates that put a queue into a network stack, for the toolchain of the workspace only.
+pub(crate) const ADAPTERS: [&str; 2] = ["freeboard-smoltcp", "freeboard-embassy"];
+
 /// Returns the root of the repository.
 pub(crate) fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
