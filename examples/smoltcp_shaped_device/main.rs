@@ -6,11 +6,11 @@
 //! cargo run --release --example smoltcp_shaped_device
 //! ```
 //!
-//! `shaped_device.rs` is the file to copy. Rates and lengths are those of Ethernet frames. The wait
-//! of a call's frame is the time from its forwarding until the link has sent it.
+//! The queue and the device are a `ShapedDevice` of the crate `freeboard-smoltcp`. Rates and
+//! lengths are those of Ethernet frames. The wait of a call's frame is the time from its forwarding
+//! until the link has sent it.
 
 mod scenario;
-mod shaped_device;
 #[cfg(test)]
 mod test;
 mod wire;
@@ -19,8 +19,8 @@ use core::error::Error;
 
 use freeboard::shaper::Rate;
 use freeboard::{FrameQueue, SmartQueue, SmartQueueError};
+use freeboard_smoltcp::ShapedDevice;
 use scenario::{Outcome, run};
-use shaped_device::ShapedDevice;
 use wire::Wire;
 
 /// Rate of the uplink in bits per second.
@@ -48,12 +48,12 @@ fn without_queue() -> Outcome {
 /// Runs a queue with the rate of the link, so that the ring stays empty.
 fn by_rate() -> Result<Outcome, Box<dyn Error>> {
     let rate = Rate::bits_per_second(UPLINK)?;
-    Ok(run(ShapedDevice::new(Wire::new(LARGE, UPLINK), queue(rate)?)))
+    Ok(run(ShapedDevice::new(Wire::new(LARGE, UPLINK), queue(rate)?)?))
 }
 
 /// Runs a queue without a rate; the device reports when its ring is full.
 fn by_back_pressure() -> Result<Outcome, Box<dyn Error>> {
-    Ok(run(ShapedDevice::new(Wire::new(SMALL, UPLINK), queue(Rate::UNLIMITED)?)))
+    Ok(run(ShapedDevice::new(Wire::new(SMALL, UPLINK), queue(Rate::UNLIMITED)?)?))
 }
 
 fn queue(rate: Rate) -> Result<FrameQueue, SmartQueueError> {

@@ -1,6 +1,8 @@
 //! Two hosts behind one device, and a server: the traffic, and the arrival times.
 
+use freeboard::Heap;
 use freeboard::sched_core::Counters;
+use freeboard_smoltcp::ShapedDevice;
 use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::phy::{ChecksumCapabilities, Device, TxToken as _};
 use smoltcp::socket::tcp::{self, CongestionControl};
@@ -10,7 +12,6 @@ use smoltcp::wire::{
     IpProtocol, Ipv4Address, Ipv4Packet, Ipv4Repr, UdpPacket, UdpRepr,
 };
 
-use crate::shaped_device::ShapedDevice;
 use crate::wire::Wire;
 
 const OURS: Ipv4Address = Ipv4Address::new(10, 0, 0, 1);
@@ -67,10 +68,9 @@ impl Port for Wire {
     }
 }
 
-impl Port for ShapedDevice<Wire> {
+impl Port for ShapedDevice<Wire, Heap> {
     fn forward(&mut self, now: Instant, frame: &[u8]) -> bool {
-        self.forward(now, frame);
-        true
+        self.forward(now, frame).is_ok()
     }
 
     fn pump(&mut self, now: Instant) {
