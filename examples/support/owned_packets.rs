@@ -13,12 +13,14 @@ use freeboard::{
 };
 use tokio::time::{Instant, sleep_until};
 
+type Slots = Box<[CookieSlot<Vec<u8>>]>;
+
 /// A queue that takes each packet as a `Vec` and returns the same `Vec`: nothing is copied, and the
 /// queue holds as much memory as the packets take.
 #[derive(Debug)]
 pub(crate) struct OwnedPackets {
     queue: DescriptorQueue,
-    packets: Cookies<Vec<u8>, Box<[CookieSlot<Vec<u8>>]>>,
+    packets: Cookies<Vec<u8>, Slots>,
     reader: FrameReader,
     /// The packet that the device refused when it was full, sent next. All others wait in the
     /// queue.

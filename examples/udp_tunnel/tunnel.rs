@@ -3,8 +3,8 @@
 
 use core::convert::Infallible;
 use core::error::Error;
+use core::net::SocketAddr;
 use std::io;
-use std::net::SocketAddr;
 
 use freeboard::SmartQueue;
 use freeboard::shaper::Rate;
