@@ -3,8 +3,8 @@
 use crate::progress::{Step, one_after_another};
 use crate::run::{ADAPTERS, BARE_METAL, NO_STD, cargo, root, succeed};
 use crate::{
-    api, commits, deny, documents, examples, flent, fuzz, panic_free, publish, search, sizes,
-    smart_queue, sweep, trace,
+    api, commits, deny, documents, examples, firmware_router, flent, fuzz, panic_free, publish,
+    search, sizes, smart_queue, sweep, trace,
 };
 
 /// The extent of [`run`].
@@ -83,7 +83,7 @@ fn host(extent: &Extent) -> Vec<Step> {
     steps
 }
 
-fn firmware(long: bool) -> [Step; 3] {
+fn firmware(long: bool) -> [Step; 4] {
     [
         ("no reachable panic", Box::new(move || panic_free::run(long))),
         ("sizes by part", Box::new(|| sizes::run(false))),
@@ -91,6 +91,7 @@ fn firmware(long: bool) -> [Step; 3] {
             "traces and queue of a Cortex-M4",
             Box::new(|| trace::run().and_then(|()| smart_queue::run())),
         ),
+        ("router in QEMU", Box::new(firmware_router::check)),
     ]
 }
 

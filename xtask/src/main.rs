@@ -7,6 +7,7 @@ mod deny;
 mod documents;
 mod examples;
 mod firmware;
+mod firmware_router;
 mod flent;
 mod fuzz;
 mod instructions;
@@ -19,6 +20,7 @@ mod search;
 mod sizes;
 mod smart_queue;
 mod sweep;
+mod tools;
 mod trace;
 
 use std::process::ExitCode;
@@ -53,6 +55,8 @@ enum Command {
         #[arg(long)]
         renew: bool,
     },
+    /// Boot the router without an operating system in QEMU, or test it with --test
+    FirmwareRouter(firmware_router::Boot),
     /// Check that a Cortex-M4 and this machine produce the same trace
     Trace,
     /// Count instructions per packet with callgrind and print them as TSV
@@ -98,6 +102,7 @@ fn main() -> ExitCode {
         Command::PanicFree => panic_free::run(true),
         Command::SmartQueue => smart_queue::run(),
         Command::Sizes { renew } => sizes::run(renew),
+        Command::FirmwareRouter(boot) => firmware_router::run(&boot),
         Command::Trace => trace::run(),
         Command::Instructions(asked) => instructions::run(&asked),
         Command::Paper => paper::run(),

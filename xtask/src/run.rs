@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The bare-metal targets that `rust-toolchain.toml` installs.
+/// The bare-metal targets for which the library is checked.
 pub(crate) const BARE_METAL: [&str; 3] =
     ["thumbv7em-none-eabihf", "thumbv6m-none-eabi", "riscv32imac-unknown-none-elf"];
 
