@@ -2,9 +2,9 @@
 //! the middle one, with TCP, UDP and raw frames through it.
 //!
 //! Only `top`, the live view on a terminal, needs no namespace. The others need root, `ip`, `tc`
-//! with tbf, `ethtool`, `setpriv` and, for NAT, `nft`. Without them a test prints `skipped: needs`
-//! with what is missing, and passes, unless the environment has `CI=true`, where a skipped test
-//! fails.
+//! with tbf, `ethtool`, `setpriv` and, for NAT, `nft`; those of the router in `firmware/router`
+//! need `qemu-system-riscv64` and `ping`. Without them a test prints `skipped: needs` with what is
+//! missing, and passes, unless the environment has `CI=true`, where a skipped test fails.
 //!
 //! Tests that take more than a few seconds are ignored unless `cargo xtask check` runs them.
 //!
@@ -31,6 +31,7 @@ mod page;
 mod rates;
 mod raw;
 mod refusals;
+mod router;
 mod serving;
 mod setup;
 mod starving;
