@@ -152,7 +152,9 @@ impl<I> FrameReader<I> {
         self.fwmark
     }
 
-    pub(super) fn rekey(&mut self, key: [u8; 16]) {
+    /// Switches to another secret key of 16 random bytes. Flows and hosts of packets that are
+    /// queued have other labels from now on: call [`relabel`](crate::SmartQueue::relabel) too.
+    pub fn rekey(&mut self, key: [u8; 16]) {
         self.labeller = Labeller::new(SipHash13::new(key));
     }
 

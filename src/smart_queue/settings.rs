@@ -1,8 +1,11 @@
-//! Building a queue from settings, and reading the settings of a running queue.
+//! Building a queue from settings, and reading and changing the settings of a running queue.
 
+use sched_core::{DropSink, Nanos, Packet};
 use shaper::{Overhead, Rate};
 
-use super::{Descriptors, Frames, LinkLayer, SmartQueue, SmartQueueBuilder};
+use super::memory_limit::Memory;
+use super::{Descriptors, Frames, LinkLayer, SmartQueue, SmartQueueBuilder, SmartQueueError};
+use crate::labels::Labelled;
 use crate::settings::QueueSettings;
 use crate::storage::Storage;
 use crate::tins::{Fwmark, TinBy};
@@ -108,6 +111,84 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
     #[must_use]
     pub fn settings(&self) -> QueueSettings {
         self.common_settings()
+    }
+
+    /// Applies all settings that are set to the running queue; the others stay, and so do all
+    /// packets except those above a lower memory limit, which go to `drops`. If isolation or tins
+    /// change, `labels_of` is called for queued packets and returns their labels under the new
+    /// settings ([`set_tins`](Self::set_tins)). Settings left to the caller have no effect, as in
+    /// [`SmartQueueBuilder::settings`].
+    ///
+    /// # Errors
+    /// [`SmartQueueError`] for a memory limit below the longest packet, and for isolation and tins
+    /// that the tables do not support. Then nothing has changed.
+    ///
+    /// ```
+    /// use freeboard::flowhash::{Labels, mix};
+    /// use freeboard::sched_core::{Nanos, Packet};
+    /// use freeboard::shaper::Rate;
+    /// use freeboard::{Isolation, QueueSettings, SmartQueue};
+    ///
+    /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).descriptors()?;
+    /// let settings = QueueSettings::from_words("bandwidth 5mbit flows no-aqm")?;
+    /// let labels_of = |packet: Packet| {
+    ///     let flow = mix(packet.handle);
+    ///     Labels { flow, src_host: flow, dst_host: 0 }
+    /// };
+    /// queue.apply(Nanos(0), &settings, labels_of, &mut |_: Packet, _| {})?;
+    /// assert_eq!(queue.isolation(), Isolation::Flows);
+    /// assert!(queue.settings().to_string().starts_with("bandwidth 5mbit"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn apply<L: Labelled>(
+        &mut self,
+        now: Nanos,
+        settings: &QueueSettings,
+        labels_of: impl FnMut(Packet) -> L,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), SmartQueueError> {
+        // All that can fail comes first.
+        let rate = settings.rate.unwrap_or(self.line().rate());
+        let rtt = settings.rtt.unwrap_or(self.rtt());
+        if let Some(limit) = settings.memory_limit {
+            let sizes = (self.outlet.buffer, self.outlet.max_len);
+            let checked = Memory::new(limit, (rate, rtt), sizes, self.limits());
+            checked.map_err(SmartQueueError::MemoryLimit)?;
+        }
+        let isolation = settings.isolation.filter(|&mode| mode != self.isolation());
+        match (isolation, settings.tins) {
+            (None, None) => {}
+            (Some(isolation), None) => self.set_isolation(isolation, labels_of)?,
+            (isolation, Some(plan)) => self.set_isolation_and_tins(isolation, plan, labels_of)?,
+        }
+        if let Some(link) = settings.overhead(self.outlet.layer) {
+            self.set_overhead(link);
+        }
+        if let Some(rate) = settings.rate {
+            self.set_rate(now, rate);
+        }
+        if let Some(rtt) = settings.rtt {
+            self.set_rtt(rtt);
+        }
+        if let Some(kind) = settings.aqm {
+            self.set_aqm(kind);
+        }
+        if let Some(on) = settings.l4s {
+            self.set_l4s(on);
+        }
+        if let Some(filter) = settings.ack_filter {
+            self.set_ack_filter(filter);
+        }
+        if let Some(on) = settings.ingress {
+            self.set_ingress(on);
+        }
+        if let Some(on) = settings.hosts_across_tins {
+            self.set_hosts_across_tins(on);
+        }
+        match settings.memory_limit {
+            None => Ok(()),
+            limit => self.set_memory_limit(limit, drops).map_err(SmartQueueError::MemoryLimit),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use shaper::Rate;
 
 use super::outlet::SmartAqm;
 use super::{AqmKind, Descriptors, Rtt, SmartQueue};
-use crate::isolation::{IsolatedError, TinCounters};
+use crate::isolation::{IsolatedError, Isolation, TinCounters};
 use crate::labels::Labelled;
 use crate::storage::Storage;
 use crate::tins::TinPlan;
@@ -86,11 +86,21 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         plan: impl Into<TinPlan>,
         labels_of: impl FnMut(Packet) -> L,
     ) -> Result<(), IsolatedError> {
-        let change = Change::new(*self.tins(), plan.into(), self.line().rate());
-        if change.keeps_all() {
+        self.set_isolation_and_tins(None, plan.into(), labels_of)
+    }
+
+    /// Changes the tins, and the isolation if there is another one, with one rebuild.
+    pub(super) fn set_isolation_and_tins<L: Labelled>(
+        &mut self,
+        isolation: Option<Isolation>,
+        plan: TinPlan,
+        labels_of: impl FnMut(Packet) -> L,
+    ) -> Result<(), IsolatedError> {
+        let change = Change::new(*self.tins(), plan, self.line().rate());
+        if isolation.is_none() && change.keeps_all() {
             return self.begin_tins(change.to);
         }
-        let (isolation, to) = (self.isolation(), |tin| change.tin(tin));
+        let (isolation, to) = (isolation.unwrap_or(self.isolation()), |tin| change.tin(tin));
         let queues = self.outlet.line.inner_mut();
         queues.rebuild_and_move(isolation, (Some(change.configs()), to), labels_of)?;
         self.follow_plan(change.to);

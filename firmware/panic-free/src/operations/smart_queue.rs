@@ -13,9 +13,9 @@ use freeboard::sched_core::{
 use freeboard::shaper::{Overhead, Rate, Shaper};
 use freeboard::{
     AckFilter, Acks, Allocate, AqmKind, AqmMemory, BufferState, CookieSlot, Cookies, DeviceRoom,
-    Frames, Fwmark, HostRules, HostTerms, InTin, IsolatedMemory, Isolation, MemoryLimit, Rtt,
-    Segmenter, SmartQueue, SmartQueueBuilder, StaticDescriptors, StaticFrames, Storage, TinBy,
-    TinMode, TinPlan, clear_dscp, mark_congestion,
+    Frames, Fwmark, HostRules, HostTerms, InTin, IsolatedMemory, Isolation, MemoryLimit,
+    QueueSettings, Rtt, Segmenter, SmartQueue, SmartQueueBuilder, StaticDescriptors, StaticFrames,
+    Storage, TinBy, TinMode, TinPlan, clear_dscp, mark_congestion,
 };
 
 use super::schedulers::{limits, now, scheduler, segments, sink};
@@ -159,6 +159,7 @@ fn by_descriptor<S: Storage>(queue: &mut SmartQueue<S>) {
         queue.enqueue_from(now(), &labels, packet, &mut Read);
         queue.update_host(now(), &labels);
         queue.relabel(|_| black_box(labels));
+        queue.apply(now(), black_box(&QueueSettings::NONE), |_| black_box(labels), sink!());
         queue.set_isolation(*black_box(&Isolation::DualDstHost), |_| black_box(labels));
         queue.set_tins(*black_box(&TinMode::Precedence), |_| black_box(labels));
     );
