@@ -8,8 +8,9 @@ use crate::{Hash, run};
 
 /// Number of operations in each pinned run.
 const OPERATIONS: u32 = 10_000;
-/// Longest accepted packet, in bytes; longer ones are offered too.
-const MAX_LEN: u32 = 1_500;
+/// Longest accepted packet of an entry, in bytes; longer ones are offered too.
+pub const ENTRY_MAX_LEN: u32 = 1_500;
+const MAX_LEN: u32 = ENTRY_MAX_LEN;
 
 /// A run for one entry of the catalog.
 #[derive(Clone, Copy, Debug)]
@@ -153,6 +154,16 @@ fn of_packets<R: Recipe>(recipe: R, seed: u64) -> u64 {
     if R::add_flows(&mut made, ROOM).is_none() {
         return 0;
     }
-    let hash = run(&mut made, OPERATIONS, seed, |_: &mut _, _, _, _| {});
-    if made.counters().delivered.packets > 0 { hash } else { 0 }
+    run_packets(&mut made, seed)
+}
+
+fn run_packets(scheduler: &mut impl Scheduler, seed: u64) -> u64 {
+    let hash = run(scheduler, OPERATIONS, seed, |_: &mut _, _, _, _| {});
+    if scheduler.counters().delivered.packets > 0 { hash } else { 0 }
+}
+
+/// Performs the run of the entry with this name, which is not of a flow scheduler, on another
+/// implementation of its queue. Returns its hash: that of [`pinned`] if both behave equally.
+pub fn run_entry(scheduler: &mut impl Scheduler, name: &str) -> u64 {
+    run_packets(scheduler, seed(name))
 }

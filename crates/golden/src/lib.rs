@@ -16,10 +16,11 @@ mod hosts;
 mod report;
 mod smart;
 
-pub use catalog::{CATALOG, Entry, pinned};
+pub use catalog::{CATALOG, ENTRY_MAX_LEN, Entry, pinned, run_entry};
 pub use disciplines::{ALL, Run, STACK_BYTES};
 pub use hash::Hash;
 pub use report::{Outcome, report};
+pub use smart::{ACK_LEN, Assembled, Change, PACKETS, ack, run_assembled};
 
 use conformance::Xorshift;
 use sched_core::{
