@@ -3,7 +3,7 @@
 use crate::progress::{Step, one_after_another};
 use crate::run::{ADAPTERS, BARE_METAL, NO_STD, cargo, root, succeed};
 use crate::{
-    api, commits, deny, documents, examples, firmware_router, flent, fuzz, panic_free, publish,
+    api, c, commits, deny, documents, examples, firmware_router, flent, fuzz, panic_free, publish,
     search, sizes, smart_queue, sweep, trace,
 };
 
@@ -66,7 +66,7 @@ fn host(extent: &Extent) -> Vec<Step> {
     } else if !extent.without_tests {
         steps.push(("tests and doc tests", Box::new(|| tests("usual"))));
     }
-    let rest: [Step; 11] = [
+    let rest: [Step; 12] = [
         ("steps of a call", Box::new(steps_of_a_call)),
         ("instructions of a call", Box::new(instructions_of_a_call)),
         ("documentation", Box::new(documentation)),
@@ -76,6 +76,7 @@ fn host(extent: &Extent) -> Vec<Step> {
         ("dependencies", Box::new(deny::run)),
         ("packages", Box::new(publish::packages)),
         ("public items", Box::new(|| api::run(false))),
+        ("header and examples for C", Box::new(|| c::run(false))),
         ("a sweep in parts", Box::new(sweep::run)),
         ("files for flent and tshark", Box::new(flent::run)),
     ];

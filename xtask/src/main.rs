@@ -1,6 +1,7 @@
 //! The project's development commands, listed by `cargo xtask --help`.
 
 mod api;
+mod c;
 mod check;
 mod commits;
 mod deny;
@@ -47,6 +48,13 @@ enum Command {
     Commits,
     /// Check that no panic is reachable on the bare-metal targets
     PanicFree,
+    /// Check the header for C, and run its examples under valgrind and sanitizers; needs cbindgen,
+    /// CMake and valgrind
+    C {
+        /// Rewrite the header
+        #[arg(long)]
+        renew: bool,
+    },
     /// Run the fifteen-line smart queue on a Cortex-M4 and compare its sizes with the guide
     SmartQueue,
     /// Compare the flash and RAM of each part of the library with the guide
@@ -100,6 +108,7 @@ fn main() -> ExitCode {
         Command::Commits => commits::run(),
         Command::Documents => documents::run(),
         Command::PanicFree => panic_free::run(true),
+        Command::C { renew } => c::run(renew),
         Command::SmartQueue => smart_queue::run(),
         Command::Sizes { renew } => sizes::run(renew),
         Command::FirmwareRouter(boot) => firmware_router::run(&boot),

@@ -6,6 +6,9 @@
 //! library without the disciplines would have no panics either, so one function from each list of
 //! the catalogue has to be present.
 //!
+//! The library for C is checked as it is shipped: without an operating system, its panic handler
+//! calls a function that does not exist. Without optimisation, the call must be found.
+//!
 //! The library also has one static table of each kind. They have to be all zero, because other
 //! tables take flash in addition to RAM.
 
@@ -14,6 +17,7 @@ use std::thread;
 
 use indicatif::ProgressBar;
 
+use crate::c;
 use crate::progress::progress;
 use crate::run::{BARE_METAL, cargo, llvm_tool, output, root};
 
@@ -29,6 +33,9 @@ const LINKED: [&str; 3] = [
 
 /// Prefix of the static tables, which have to be all zero.
 const TABLES: &str = "panic_free::tables::";
+
+/// The function that the panic handler of the library for C calls.
+const SYMBOL_OF_C: &str = "fb_panic_reached";
 
 /// With `all`, every target at both levels; else the first one at both and the others at `s`.
 pub(crate) fn run(all: bool) -> Result<(), String> {
@@ -46,7 +53,47 @@ pub(crate) fn run(all: bool) -> Result<(), String> {
         })
     });
     progress.finish_and_clear();
-    outcome.into_iter().collect()
+    outcome.into_iter().collect::<Result<(), String>>()?;
+    check_c(all)
+}
+
+/// Checks the library for C.
+fn check_c(all: bool) -> Result<(), String> {
+    let levels: &[&str] = if all { &["s", "3"] } else { &["s"] };
+    let reaches = |target, level| {
+        let symbols = symbols_of_c(target, level)?;
+        match symbols.contains(" T fb_enqueue") {
+            true => Ok(symbols.contains(SYMBOL_OF_C)),
+            false => {
+                Err(format!("{target}, opt-level {level}: no fb_enqueue in the library for C"))
+            }
+        }
+    };
+    if !reaches(BARE_METAL[0], "0")? {
+        return Err("library for C: no panic found without optimisation".into());
+    }
+    for target in BARE_METAL {
+        for level in levels {
+            if reaches(target, level)? {
+                return Err(format!(
+                    "{target}, opt-level {level}: the library for C refers to the panic handler"
+                ));
+            }
+            eprintln!("xtask: library for C is panic-free on {target} at opt-level {level}");
+        }
+    }
+    Ok(())
+}
+
+/// Returns the symbols of the library for C, one per line.
+fn symbols_of_c(target: &str, level: &str) -> Result<String, String> {
+    let folder = root().join("target/panic-free").join(format!("c-{level}"));
+    let mut build = c::library("staticlib");
+    build.args(["--target", target, "--target-dir"]).arg(&folder);
+    build.env("CARGO_PROFILE_C_OPT_LEVEL", level);
+    output(&format!("library for C for {target}"), &mut build)?;
+    let library = folder.join(target).join("c/libfreeboard_c.a");
+    output("llvm-nm", Command::new(llvm_tool("llvm-nm")?).arg(library))
 }
 
 /// Builds for `targets` at one optimisation level. With `control` the panic handler must be
