@@ -108,7 +108,7 @@ fn install_tools() {
 
 /// Builds the libraries and puts them with the header and the files for CMake and pkg-config where
 /// an installation has them; returns that folder.
-fn installed() -> Result<PathBuf, String> {
+pub(crate) fn installed() -> Result<PathBuf, String> {
     let (target, source) = (root().join("target/c"), root().join(CRATE));
     for kind in ["staticlib", "cdylib"] {
         let mut build = library(kind);

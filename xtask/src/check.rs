@@ -3,8 +3,8 @@
 use crate::progress::{Step, one_after_another};
 use crate::run::{ADAPTERS, BARE_METAL, NO_STD, cargo, root, succeed};
 use crate::{
-    api, c, commits, deny, documents, examples, firmware_router, flent, fuzz, panic_free, publish,
-    search, sizes, smart_queue, sweep, trace,
+    api, c, commits, deny, documents, dpdk, examples, firmware_router, flent, fuzz, panic_free,
+    publish, search, sizes, smart_queue, sweep, trace,
 };
 
 /// The extent of [`run`].
@@ -66,7 +66,7 @@ fn host(extent: &Extent) -> Vec<Step> {
     } else if !extent.without_tests {
         steps.push(("tests and doc tests", Box::new(|| tests("usual"))));
     }
-    let rest: [Step; 12] = [
+    let rest: [Step; 13] = [
         ("steps of a call", Box::new(steps_of_a_call)),
         ("instructions of a call", Box::new(instructions_of_a_call)),
         ("documentation", Box::new(documentation)),
@@ -79,6 +79,7 @@ fn host(extent: &Extent) -> Vec<Step> {
         ("header and examples for C", Box::new(|| c::run(false))),
         ("a sweep in parts", Box::new(sweep::run)),
         ("files for flent and tshark", Box::new(flent::run)),
+        ("scheduler of a DPDK program", Box::new(dpdk::check)),
     ];
     steps.extend(rest);
     steps

@@ -6,6 +6,7 @@ mod check;
 mod commits;
 mod deny;
 mod documents;
+mod dpdk;
 mod examples;
 mod firmware;
 mod firmware_router;
@@ -69,6 +70,8 @@ enum Command {
     Trace,
     /// Count instructions per packet with callgrind and print them as TSV
     Instructions(instructions::Asked),
+    /// Measure the C library as scheduler of a DPDK program, beside rte_sched; installs DPDK
+    Dpdk(dpdk::Asked),
     /// Count instructions per packet in the environment of QFQ Fig. 8
     Paper,
     /// Check licences, duplicates, sources and advisories of dependencies; needs cargo-deny
@@ -115,6 +118,7 @@ fn main() -> ExitCode {
         Command::Trace => trace::run(),
         Command::Instructions(asked) => instructions::run(&asked),
         Command::Paper => paper::run(),
+        Command::Dpdk(asked) => dpdk::run(&asked),
         Command::Deny => deny::run(),
         Command::Api { renew } => api::run(renew),
         Command::Examples => examples::run(),
