@@ -11,6 +11,7 @@ use std::process::Command;
 
 use crate::publish::skip;
 use crate::run::{cargo, has, output, root, started_from, succeed};
+use crate::tools::{Tool, need};
 
 const CRATE: &str = "crates/freeboard-c";
 const HEADER: &str = "include/freeboard.h";
@@ -24,25 +25,30 @@ const EXAMPLES: [(&str, &str, &str); 3] = [
 ];
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Werror", "-pedantic"];
 const SANITIZERS: &str = "-g -fsanitize=address,undefined -fno-sanitize-recover=all";
-/// Tools, their packages, and how to install them.
-const TOOLS: [(&str, &str); 5] = [
-    ("cc", "gcc"),
-    ("c++", "g++"),
-    ("cmake", "cmake"),
-    ("pkg-config", "pkg-config"),
-    ("valgrind", "valgrind"),
+const TOOLS: [Tool; 5] = [
+    ("cc", &["gcc"]),
+    ("c++", &["g++"]),
+    ("cmake", &["cmake"]),
+    ("pkg-config", &["pkg-config"]),
+    ("valgrind", &["valgrind"]),
 ];
 
 /// Runs all checks. With `renew`, writes the header first.
 pub(crate) fn run(renew: bool) -> Result<(), String> {
+    need(&TOOLS)?;
     header(renew)?;
-    install_tools();
-    if let Some((tool, package)) = TOOLS.into_iter().find(|(tool, _)| !has(tool)) {
-        return skip("examples in C and C++", tool, &format!("apt-get install {package}"));
-    }
     let prefix = installed()?;
     with_cmake(&prefix)?;
     with_pkg_config(&prefix)
+}
+
+/// Runs all checks where their tools are installed.
+pub(crate) fn check() -> Result<(), String> {
+    if let Some((tool, packages)) = TOOLS.into_iter().find(|(tool, _)| !has(tool)) {
+        let package = packages.join(" ");
+        return skip("examples in C and C++", tool, &format!("apt-get install {package}"));
+    }
+    run(false)
 }
 
 /// Returns the command that builds the library of this type.
@@ -89,21 +95,6 @@ fn without_safety(header: &str) -> String {
         lines.push(line);
     }
     lines.join("\n") + "\n"
-}
-
-/// Installs missing tools where that is possible: as root, with `apt-get`.
-fn install_tools() {
-    let missing: Vec<&str> =
-        TOOLS.iter().filter(|(tool, _)| !has(tool)).map(|(_, package)| *package).collect();
-    let is_root = output("id", Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
-    if missing.is_empty() || !is_root || !has("apt-get") {
-        return;
-    }
-    let mut install = Command::new("apt-get");
-    install.args(["install", "--yes", "--quiet", "--no-install-recommends"]).args(missing);
-    if let Err(error) = succeed("tools for C", install.env("DEBIAN_FRONTEND", "noninteractive")) {
-        eprintln!("xtask: {error}");
-    }
 }
 
 /// Builds the libraries and puts them with the header and the files for CMake and pkg-config where

@@ -76,7 +76,7 @@ fn host(extent: &Extent) -> Vec<Step> {
         ("dependencies", Box::new(deny::run)),
         ("packages", Box::new(publish::packages)),
         ("public items", Box::new(|| api::run(false))),
-        ("header and examples for C", Box::new(|| c::run(false))),
+        ("header and examples for C", Box::new(c::check)),
         ("a sweep in parts", Box::new(sweep::run)),
         ("files for flent and tshark", Box::new(flent::run)),
         ("scheduler of a DPDK program", Box::new(dpdk::check)),

@@ -8,7 +8,8 @@ use std::process::Command;
 
 use crate::c;
 use crate::publish::skip;
-use crate::run::{has, output, root, succeed};
+use crate::run::{has, root, succeed};
+use crate::tools::{is_root, need_packages};
 
 /// What the program needs to build and run, as packages of Debian.
 const PACKAGES: [&str; 8] =
@@ -31,7 +32,7 @@ pub(crate) struct Asked {
 
 pub(crate) fn run(asked: &Asked) -> Result<(), String> {
     if !is_installed() {
-        install()?;
+        need_packages("DPDK, a C compiler or CMake", &PACKAGES)?;
     }
     let program = build(asked.sanitize)?;
     let quick: &[&str] = if asked.quick { &["--quick"] } else { &[] };
@@ -58,24 +59,6 @@ pub(crate) fn check() -> Result<(), String> {
 fn is_installed() -> bool {
     let finds = Command::new("pkg-config").args(["--exists", "libdpdk"]).status();
     finds.is_ok_and(|status| status.success()) && ["cc", "cmake", "make"].into_iter().all(has)
-}
-
-/// Installs [`PACKAGES`] on Debian as root; otherwise says what to install.
-fn install() -> Result<(), String> {
-    if !(is_root() && has("apt-get")) {
-        return Err(format!(
-            "DPDK, a C compiler or CMake is missing (expected, on Debian: apt-get install {})",
-            PACKAGES.join(" ")
-        ));
-    }
-    succeed("list of packages", Command::new("apt-get").args(["update", "-qq"]))?;
-    let mut install = Command::new("apt-get");
-    install.args(["install", "-y", "-qq", "--no-install-recommends"]).args(PACKAGES);
-    succeed("installation of DPDK", install.env("DEBIAN_FRONTEND", "noninteractive"))
-}
-
-fn is_root() -> bool {
-    output("id", Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0")
 }
 
 fn can_create_namespaces() -> bool {

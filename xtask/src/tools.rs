@@ -17,24 +17,39 @@ pub(crate) fn need(tools: &[Tool]) -> Result<(), String> {
     if missing.is_empty() {
         return Ok(());
     }
-    if !is_root() || !is_there("apt-get") {
-        let names: Vec<&str> = missing.iter().map(|(program, _)| *program).collect();
-        let packages: Vec<&str> = missing.iter().map(|(_, packages)| packages[0]).collect();
-        let (names, packages) = (names.join(", "), packages.join(" "));
-        return Err(format!("missing: {names} (as root run: apt-get install {packages})"));
-    }
-    succeed("apt-get update", Command::new("apt-get").args(["update", "-qq"]))?;
+    let names: Vec<&str> = missing.iter().map(|(program, _)| *program).collect();
+    let packages: Vec<&str> = missing.iter().map(|(_, packages)| packages[0]).collect();
+    update(&names.join(", "), &packages)?;
     missing.iter().try_for_each(|(program, packages)| {
-        let has_it = |package: &&&str| install(package).is_ok() && is_there(program);
+        let has_it = |package: &&&str| install(&[**package]).is_ok() && is_there(program);
         let found = packages.iter().find(has_it).map(|_| ());
         found.ok_or(format!("{program}: could not be installed (expected in {packages:?})"))
     })
 }
 
-fn install(package: &str) -> Result<(), String> {
+/// Installs these Debian packages, which contain `what`, if this is root on Debian.
+///
+/// # Errors
+/// Names what is missing if it cannot be installed.
+pub(crate) fn need_packages(what: &str, packages: &[&str]) -> Result<(), String> {
+    update(what, packages)?;
+    install(packages)
+}
+
+/// Updates the list of packages, if this is root on Debian.
+fn update(what: &str, packages: &[&str]) -> Result<(), String> {
+    if !is_root() || !is_there("apt-get") {
+        let packages = packages.join(" ");
+        return Err(format!("missing: {what} (as root run: apt-get install {packages})"));
+    }
+    succeed("apt-get update", Command::new("apt-get").args(["update", "-qq"]))
+}
+
+fn install(packages: &[&str]) -> Result<(), String> {
     let mut install = Command::new("apt-get");
-    install.args(["install", "-y", "-qq", "--no-install-recommends", package]);
-    succeed(&format!("apt-get install {package}"), install.env("DEBIAN_FRONTEND", "noninteractive"))
+    install.args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages);
+    let step = format!("apt-get install {}", packages.join(" "));
+    succeed(&step, install.env("DEBIAN_FRONTEND", "noninteractive"))
 }
 
 /// Makes sure that the pinned toolchain has the standard library for `target`.
@@ -61,6 +76,6 @@ fn is_there(program: &str) -> bool {
 }
 
 /// Returns true if this process is root's.
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n")
 }
