@@ -10,11 +10,12 @@ use crate::*;
 static LABELS: fb_labels = fb_labels { flow: 1, source: 1, destination: 2, tin: 0, ecn: 2 };
 
 /// Returns an IPv4 packet of UDP, ECN-capable, with this last byte of the source.
-fn udp(last: u8) -> [u8; 60] {
+const fn udp(last: u8) -> [u8; 60] {
     let mut bytes = [0; 60];
-    bytes[..20]
-        .copy_from_slice(&[0x45, 2, 0, 60, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, last, 192, 0, 2, 1]);
-    bytes[20..24].copy_from_slice(&[0x13, 0x88, 0x01, 0xbb]);
+    // IPv4 with ECT(0), 60 bytes, UDP, from 10.0.0.`last` to 192.0.2.1.
+    (bytes[0], bytes[1], bytes[3], bytes[8], bytes[9]) = (0x45, 2, 60, 64, 17);
+    (bytes[12], bytes[15], bytes[16], bytes[18], bytes[19]) = (10, last, 192, 2, 1);
+    (bytes[20], bytes[21], bytes[22], bytes[23]) = (0x13, 0x88, 0x01, 0xbb);
     bytes
 }
 
@@ -53,7 +54,7 @@ fn null_pointers_are_errors() {
             fb_set_rate(no_queue, 0, 0),
             fb_set_device(no_queue, 0),
             fb_set_limits(no_queue, 0, 0),
-            fb_rekey(no_queue, (&raw const at).cast()),
+            fb_rekey(no_queue, [0; 16].as_ptr()),
             fb_rekey(queue.queue, ptr::null()),
             fb_evict(no_queue),
             fb_drain(no_queue),
@@ -436,11 +437,11 @@ fn the_rate_and_the_device_are_heeded() {
 #[test]
 fn queued_packets_are_read_again() {
     unsafe extern "C" fn read(_: *mut c_void, cookie: *mut c_void, packet: *mut fb_packet) {
-        static PACKETS: [[u8; 60]; 4] = [[0; 60]; 4];
-        let bytes = std::boxed::Box::leak(std::boxed::Box::new(udp(cookie.addr() as u8)));
+        static PACKETS: [[u8; 60]; 4] = [udp(0), udp(1), udp(2), udp(3)];
+        let bytes = &PACKETS[cookie.addr()];
         // SAFETY: the queue lends the packet for this call.
         let packet = unsafe { &mut *packet };
-        (packet.bytes, packet.bytes_len) = (bytes.as_ptr(), PACKETS[0].len());
+        (packet.bytes, packet.bytes_len) = (bytes.as_ptr(), bytes.len());
     }
     let key = [9; 16];
     let blind = Queue::new(fb_config { tins: 8, ..config() }).unwrap();
