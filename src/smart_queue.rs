@@ -264,6 +264,12 @@ impl<S: Storage, P> SmartQueue<S, P> {
     fn follow(&mut self) {
         self.follow_rate_in_tins();
         self.follow_in_tins(self.aqm(), self.is_l4s());
+        self.follow_in_limits();
+    }
+
+    /// Raises the limits with the current rate and round-trip time.
+    #[inline(never)] // its stack frame does not add to those of the calls before it
+    fn follow_in_limits(&mut self) {
         let (rate, in_force) = (self.outlet.line.line().rate(), self.limits());
         let mut asked = self.outlet.memory.map_or(in_force, |memory| memory.asked);
         if self.outlet.is_by_rate {

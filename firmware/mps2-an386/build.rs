@@ -1,18 +1,19 @@
-//! Build script of the programs for this board: passes its memory map and the linker script of
-//! `cortex-m-rt` to the linker.
+//! Build script of the programs for this board: passes a memory map and the linker script of
+//! `cortex-m-rt` to the linker. The map is `memory.x` of the program, or else that of the board.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// Path relative to the folder of a program.
-const BOARD: &str = "../mps2-an386";
+/// Paths relative to the folder of a program.
+const MAPS: [&str; 2] = ["memory.x", "../mps2-an386/memory.x"];
 
 fn main() -> io::Result<()> {
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
-    fs::copy(PathBuf::from(BOARD).join("memory.x"), out.join("memory.x"))?;
+    let map = MAPS.iter().find(|map| Path::new(map).exists()).ok_or(io::ErrorKind::NotFound)?;
+    fs::copy(map, out.join("memory.x"))?;
     println!("cargo::rustc-link-search={}", out.display());
     println!("cargo::rustc-link-arg=-Tlink.x");
     println!("cargo::rustc-link-arg=--nmagic");
-    println!("cargo::rerun-if-changed={BOARD}");
+    println!("cargo::rerun-if-changed={map}");
     Ok(())
 }

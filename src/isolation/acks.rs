@@ -50,7 +50,9 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         Ok(FlowId(lookup.queue))
     }
 
-    /// Applies [`AckFilter::superseded_in`] to the queue with this number.
+    /// Applies [`AckFilter::superseded_in`] to the queue with this number. Not inlined, so that its
+    /// stack frame does not add to that of the enqueue.
+    #[inline(never)]
     pub(crate) fn superseded_in(
         &self,
         queue: FlowId,

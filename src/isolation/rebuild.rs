@@ -128,6 +128,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
 
     /// Sets another number of tins while nothing is queued, after the layout is checked. The state
     /// of idle flows and hosts stays.
+    #[inline(never)] // or `set_tins` takes its 1.3 kB of stack even for tins of the same number
     pub(super) fn begin_tins(&mut self, tins: &[TinConfig]) {
         let counters = self.counters_after(|tin| tin);
         let Siblings { scheduler, directory, .. } = self.queues.siblings();

@@ -3,7 +3,7 @@
 use sched_core::{ConfigError, Imbalance, Packet, TinConfig};
 use shaper::Rate;
 
-use super::outlet::SmartAqm;
+use super::outlet::{Outlet, SmartAqm};
 use super::{AqmKind, Descriptors, Rtt, SmartQueue};
 use crate::isolation::{IsolatedError, Isolation, TinCounters};
 use crate::labels::Labelled;
@@ -160,26 +160,29 @@ impl<S: Storage, P> SmartQueue<S, P> {
     }
 
     /// Sets the tins' parts of the link's rate after a change of rate.
+    #[inline(never)] // its stack frame is freed before the caller goes on
     pub(super) fn follow_rate_in_tins(&mut self) {
         if self.tins().count() == 1 {
             return;
         }
-        let change = Change::new(*self.tins(), *self.tins(), self.line().rate());
-        let _in_range = self.outlet.line.inner_mut().set_tins(change.configs());
+        let (count, configs) = (self.tins().count(), configs_of(self.tins(), self.line().rate()));
+        let configs = configs.get(..count.into()).unwrap_or(&configs);
+        let _in_range = self.outlet.line.inner_mut().set_tins(configs);
         debug_assert_eq!(_in_range, Ok(()), "as many tins as before, with rates in range");
     }
 
     /// Sets the AQM of each tin for its part of the rate.
     pub(super) fn follow_in_tins(&mut self, kind: AqmKind, l4s: bool) {
-        let (plan, rate) = (*self.tins(), self.outlet.line.line().rate());
-        let (rtt, max_len) = (self.outlet.rtt, self.outlet.max_len);
-        let aqm = self.chosen_mut();
-        let _in_range = follow_in_tins::<S>(aqm, &plan, (rate, rtt, max_len), kind, l4s);
+        let Outlet { line, tins, rtt, max_len, .. } = &mut self.outlet;
+        let of_link = (line.line().rate(), *rtt, *max_len);
+        let aqm = line.inner_mut().aqm_mut();
+        let _in_range = follow_in_tins::<S>(aqm, plan_of(tins), of_link, kind, l4s);
         debug_assert_eq!(_in_range, Ok(()), "round-trip times are in range");
     }
 }
 
 /// Sets the AQM of each tin for its part of a link's rate.
+#[inline(never)] // as above
 pub(super) fn follow_in_tins<S: Storage>(
     aqm: &mut SmartAqm<S>,
     plan: &TinPlan,

@@ -4,7 +4,7 @@ use crate::progress::{Step, one_after_another};
 use crate::run::{ADAPTERS, BARE_METAL, NO_STD, cargo, root, succeed};
 use crate::{
     api, c, commits, deny, documents, dpdk, examples, firmware_router, flent, fuzz, panic_free,
-    publish, search, sizes, smart_queue, sweep, trace,
+    publish, search, sizes, smart_queue, sweep, trace, worst_call,
 };
 
 /// The extent of [`run`].
@@ -85,15 +85,16 @@ fn host(extent: &Extent) -> Vec<Step> {
     steps
 }
 
-fn firmware(long: bool) -> [Step; 4] {
+fn firmware(long: bool) -> [Step; 5] {
     [
         ("no reachable panic", Box::new(move || panic_free::run(long))),
-        ("sizes by part", Box::new(|| sizes::run(false))),
+        ("sizes by part", Box::new(|| sizes::compare_all(false))),
         (
             "traces and queue of a Cortex-M4",
             Box::new(|| trace::run().and_then(|()| smart_queue::run())),
         ),
         ("router in QEMU", Box::new(firmware_router::check)),
+        ("instructions and stack of calls", Box::new(|| worst_call::run(false))),
     ]
 }
 

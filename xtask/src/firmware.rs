@@ -8,8 +8,12 @@ use crate::run::{cargo, has, llvm_tool, output, root};
 /// The target of the programs that run in QEMU.
 pub(crate) const CORTEX_M4: &str = "thumbv7em-none-eabihf";
 
+const ARM_QEMU: &str = "qemu-system-arm";
+const RISC_V_QEMU: &str = "qemu-system-riscv32";
+
+#[cfg(test)]
 pub(crate) fn has_qemu() -> bool {
-    has("qemu-system-arm")
+    has(ARM_QEMU)
 }
 
 /// Builds the program in `firmware/{part}` with these features into `into`; returns the ELF file.
@@ -19,10 +23,22 @@ pub(crate) fn build(
     features: &str,
     into: &Path,
 ) -> Result<PathBuf, String> {
+    build_with(&[], part, target, features, into)
+}
+
+/// Variant of [`build`] with these variables in the environment of the compiler.
+pub(crate) fn build_with(
+    variables: &[(&str, String)],
+    part: &str,
+    target: &str,
+    features: &str,
+    into: &Path,
+) -> Result<PathBuf, String> {
     let mut build = cargo(&format!("firmware/{part}"));
     // Incremental builds differ in size from clean ones.
     build
         .env("CARGO_INCREMENTAL", "0")
+        .envs(variables.iter().map(|(name, value)| (name, value)))
         .args(["build", "--quiet", "--release", "--target", target, "--features", features])
         .arg("--target-dir")
         .arg(into);
@@ -41,18 +57,38 @@ pub(crate) fn cortex_m(part: &str, features: &str) -> Result<(PathBuf, Option<St
     // A test may run the program without features while `check` builds it with features.
     let into = if features.is_empty() { into } else { into.join("features") };
     let elf = build(part, CORTEX_M4, features, &into)?;
-    if !has_qemu() {
+    let printed = emulated(CORTEX_M4, &[], &elf)?;
+    Ok((elf, printed))
+}
+
+/// Runs a program for `target` in QEMU with additional arguments. Returns its output, or `None` if
+/// QEMU is missing.
+///
+/// # Errors
+///
+/// With `CI` set, a missing QEMU is an error.
+pub(crate) fn emulated(
+    target: &str,
+    arguments: &[&str],
+    elf: &Path,
+) -> Result<Option<String>, String> {
+    let (program, board): (_, &[&str]) = if target.starts_with("riscv32") {
+        (RISC_V_QEMU, &["-machine", "virt", "-bios", "none", "-serial", "stdio"])
+    } else {
+        let semihosting = ["-semihosting-config", "enable=on,target=native"];
+        let board = ["-machine", "mps2-an386", "-cpu", "cortex-m4", "-serial", "none"];
+        (ARM_QEMU, &[&board[..], &semihosting].concat())
+    };
+    if !has(program) {
         if std::env::var_os("CI").is_some() {
-            return Err("qemu-system-arm is not installed (required in CI)".into());
+            return Err(format!("{program} is not installed (required in CI)"));
         }
-        return Ok((elf, None));
+        return Ok(None);
     }
-    let mut qemu = Command::new("qemu-system-arm");
-    qemu.args(["-machine", "mps2-an386", "-cpu", "cortex-m4", "-nographic", "-monitor", "none"]);
-    qemu.args(["-serial", "none", "-semihosting-config", "enable=on,target=native", "-kernel"]);
-    qemu.arg(&elf);
-    let printed = output(&format!("{part} {features} on a Cortex-M4"), &mut qemu)?;
-    Ok((elf, Some(printed)))
+    let mut qemu = Command::new(program);
+    qemu.args(["-display", "none", "-monitor", "none"]).args(board).args(arguments);
+    let run = qemu.arg("-kernel").arg(elf);
+    output(&format!("{} in QEMU", elf.display()), run).map(Some)
 }
 
 /// Returns a program's size in bytes in flash (code, constants, initial values) and in RAM

@@ -24,6 +24,7 @@ mod smart_queue;
 mod sweep;
 mod tools;
 mod trace;
+mod worst_call;
 
 use std::process::ExitCode;
 
@@ -58,9 +59,12 @@ enum Command {
     },
     /// Run the fifteen-line smart queue on a Cortex-M4 and compare its sizes with the guide
     SmartQueue,
-    /// Compare the flash and RAM of each part of the library with the guide
-    Sizes {
-        /// Write the measured sizes to the guide
+    /// Compare the flash and RAM of each part of the library with the guide, or measure them for
+    /// other numbers of flows and packets
+    Sizes(sizes::Asked),
+    /// Count instructions and stack of single calls in QEMU and compare them with docs/tables
+    WorstCall {
+        /// Write the counts to the table
         #[arg(long)]
         renew: bool,
     },
@@ -113,7 +117,8 @@ fn main() -> ExitCode {
         Command::PanicFree => panic_free::run(true),
         Command::C { renew } => c::run(renew),
         Command::SmartQueue => smart_queue::run(),
-        Command::Sizes { renew } => sizes::run(renew),
+        Command::Sizes(asked) => sizes::run(&asked),
+        Command::WorstCall { renew } => worst_call::run(renew),
         Command::FirmwareRouter(boot) => firmware_router::run(&boot),
         Command::Trace => trace::run(),
         Command::Instructions(asked) => instructions::run(&asked),

@@ -1,8 +1,9 @@
-//! Compares the flash and RAM of each part of the library with the guide.
+//! Compares the flash and RAM of each part of the library with the guide, or measures them for
+//! other numbers of flows and packets.
 
 use std::fs;
 
-use crate::firmware::{build, sizes};
+use crate::firmware::{CORTEX_M4, build, build_with, sizes};
 use crate::progress::progress;
 use crate::run::{BARE_METAL, root};
 
@@ -43,9 +44,91 @@ const ROWS: [Row; 21] = [
     ),
 ];
 
+/// What to measure; without arguments, all that the guide records.
+#[derive(clap::Args)]
+pub(crate) struct Asked {
+    /// Write the measured sizes to the guide
+    #[arg(long, conflicts_with_all = ["flows", "packets", "hosts", "frame_len", "tins", "part", "target"])]
+    renew: bool,
+    /// Flows, 1 to 32768 [default: 64]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=32_768))]
+    flows: Option<u32>,
+    /// Packets, and with frames their buffers, 1 to 65535 [default: 128]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    packets: Option<u32>,
+    /// Hosts, 1 to 8192 [default: a quarter of the flows]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=8_192))]
+    hosts: Option<u32>,
+    /// Longest frame in bytes, 64 to 16384 [default: 1514]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(64..=16_384))]
+    frame_len: Option<u32>,
+    /// Tins of the parts with `tins` [default: 4]
+    #[arg(long, value_parser = ["4", "8"])]
+    tins: Option<String>,
+    /// Measure only this part, such as `frames` or `frames,tins` [default: all]
+    #[arg(long, value_parser = ROWS.map(|(_, features, _)| features))]
+    part: Option<String>,
+    /// Build for this target [default: Cortex-M4]
+    #[arg(long, value_parser = BARE_METAL)]
+    target: Option<String>,
+}
+
+/// Renews the guide, compares all parts with it, or measures what is asked for.
+pub(crate) fn run(asked: &Asked) -> Result<(), String> {
+    match asked {
+        Asked {
+            flows: None,
+            packets: None,
+            hosts: None,
+            frame_len: None,
+            tins: None,
+            part: None,
+            target: None,
+            renew,
+        } => compare_all(*renew),
+        _ => measure(asked),
+    }
+}
+
+/// Returns the number of groups of 32 flows and 8 hosts.
+fn groups(flows: u32, hosts: Option<u32>) -> u32 {
+    flows.div_ceil(32).max(hosts.unwrap_or(0).div_ceil(8)).next_power_of_two()
+}
+
+/// Builds the parts with the numbers in `asked` and prints their sizes.
+fn measure(asked: &Asked) -> Result<(), String> {
+    let (flows, packets) = (asked.flows.unwrap_or(64), asked.packets.unwrap_or(128));
+    let groups = groups(flows, asked.hosts);
+    let len = asked.frame_len.unwrap_or(1_514);
+    let target = asked.target.as_deref().unwrap_or(CORTEX_M4);
+    let mut variables =
+        vec![("SIZES_GROUPS", groups), ("SIZES_PACKETS", packets), ("SIZES_FRAME_LEN", len)];
+    variables
+        .extend(asked.tins.iter().flat_map(|tins| tins.parse()).map(|tins| ("SIZES_TINS", tins)));
+    let variables = variables.into_iter().map(|(name, number)| (name, number.to_string()));
+    let variables: Vec<_> = variables.collect();
+    println!(
+        "{} flows and {} hosts ({groups} groups of 32 and 8; expected: a power of two), \
+         {packets} packets of up to {len} bytes, {target}\n\
+         | part | code and constants | RAM |\n|---|--:|--:|",
+        32 * groups,
+        8 * groups,
+    );
+    // Not that of the guide's sizes, so that neither build discards the other.
+    let into = root().join("target/sizes-firmware/asked");
+    for (name, features, _) in ROWS {
+        if asked.part.as_ref().is_none_or(|part| part == features) {
+            let elf = build_with(&variables, "sizes", target, features, &into)?;
+            let [code, ram] = sizes(&elf)?;
+            println!("| {name} | {} | {} |", with_comma(code), with_comma(ram));
+        }
+    }
+    Ok(())
+}
+
 /// Builds every row for every target and prints the table. Compares it with the guide, or writes it
 /// there if `renew` is set.
-pub(crate) fn run(renew: bool) -> Result<(), String> {
+pub(crate) fn compare_all(renew: bool) -> Result<(), String> {
     let guide = page(PAGE)?;
     let progress = progress((ROWS.len() * BARE_METAL.len()) as u64);
     let (mut table, mut wrong) = (HEAD.to_owned() + "|---|--:|--:|--:|--:|--:|\n", Vec::new());
@@ -94,7 +177,7 @@ fn row(name: &str, measured: &[(&str, u64)], goal: Option<u64>) -> String {
     format!("| {name} | {} |\n", cells.join(" | "))
 }
 
-fn with_comma(bytes: u64) -> String {
+pub(crate) fn with_comma(bytes: u64) -> String {
     match (bytes / 1_000, bytes % 1_000) {
         (0, bytes) => bytes.to_string(),
         (thousands, rest) => format!("{thousands},{rest:03}"),
@@ -141,6 +224,14 @@ fn bytes(cell: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: the tables have as many flows and hosts as asked for, or the next larger number that
+    /// is possible.
+    #[test]
+    fn flows_and_hosts_are_rounded_up_to_groups() {
+        assert_eq!([1, 32, 33, 64, 65].map(|flows| groups(flows, None)), [1, 1, 2, 2, 4]);
+        assert_eq!([1, 16, 17, 33].map(|hosts| groups(64, Some(hosts))), [2, 2, 4, 8]);
+    }
 
     const ROW: [(&str, u64); 3] = [("M4", 3_284), ("M0", 950), ("RAM", 0)];
 

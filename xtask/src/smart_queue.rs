@@ -1,12 +1,16 @@
 //! Runs the fifteen-line smart queue on a Cortex-M4 and compares its sizes with the guide.
 
-use crate::firmware::{cortex_m, sizes};
+use crate::firmware::{CORTEX_M4, build, cortex_m, sizes};
+use crate::run::root;
 use crate::sizes::{PAGE, compare, page};
 
 /// Expected output of the program. A heavy host sends 3,999 frames at 8 Mbit/s and a light one 99
 /// at 20 kbit/s, through a 500 kbit/s link. All frames of the light host are sent; those of the
 /// heavy host fill the rest of the link.
 const EXPECTED: &str = "heavy 240 of 3999, light 99 of 99, refused 0, 499800 bit/s";
+
+/// Part of the linker's message if the tables leave too little for the stack.
+const TOO_LITTLE: &str = "the static tables leave less than _stack_reserve";
 
 /// Rows of the guide for the program without features.
 const CODE: &str = "code and constants, in flash";
@@ -23,7 +27,18 @@ const FEATURES: [(&str, &str); 5] = [
 ];
 
 pub(crate) fn run() -> Result<(), String> {
-    FEATURES.iter().try_for_each(|(row, features)| run_with(row, features))
+    FEATURES.iter().try_for_each(|(row, features)| run_with(row, features))?;
+    is_refused()
+}
+
+/// Fails unless the linker refuses the program with more frames than fit.
+fn is_refused() -> Result<(), String> {
+    let into = root().join("target/smart-queue-firmware/features");
+    match build("smart-queue", CORTEX_M4, "positive-control", &into) {
+        Err(error) if error.contains(TOO_LITTLE) => Ok(()),
+        Err(error) => Err(format!("{error}\nexpected: {TOO_LITTLE}")),
+        Ok(_) => Err(format!("too many frames were linked (expected: {TOO_LITTLE})")),
+    }
 }
 
 fn run_with(row: &str, features: &str) -> Result<(), String> {

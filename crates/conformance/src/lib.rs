@@ -2,6 +2,7 @@
 //!
 //! Without an operating system and without an allocator:
 //! - [`catalog`]: recipes for every discipline, and the lists that name them
+//! - [`sequence`]: sequences of calls, and a search for those that make a call expensive
 //! - [`wfi`]: meters that compare the service received with the guarantees
 //! - [`Xorshift`]: random numbers for tests and benches
 //!
@@ -24,6 +25,7 @@ pub mod catalog;
 #[doc(hidden)]
 pub mod forward;
 mod random;
+pub mod sequence;
 pub mod wfi;
 
 #[cfg(feature = "std")]

@@ -3,8 +3,7 @@
 //! Every loop that a packet can cause counts its iterations as steps; code outside loops is a
 //! constant. The cost of a call is divided by the number of packets that it moves: its own packet
 //! (counted twice if rejected) and those it drops. The bound of a discipline is thus one number for
-//! a given number of flows: steps per packet moved. [`climb`] modifies random sequences step by
-//! step and keeps the more expensive ones.
+//! a given number of flows: steps per packet moved.
 //!
 //! Steps are counted by the library (feature `steps`), instructions by a profiler around
 //! `one_call`: `examples/search_instructions.rs`.
@@ -22,16 +21,12 @@ use crate::catalog::{
     LongestQueue, Memory, Qfq, QfqPlus, QueuesRecipe, Recipe, Room, SchedulerOf, Setting,
     ShortestQueue, Vecs, Wf2q, queues,
 };
-use crate::rng::{Stream, Streams};
+use crate::rng::Streams;
+use crate::sequence::MAX_LEN;
+pub use crate::sequence::{Call, Climb, Worst};
 
-/// Longest packet of a sequence in bytes.
-const MAX_LEN: u32 = 1_514;
 /// Number of handles.
 const PACKETS: u32 = 256;
-/// Number of calls in a sequence.
-const CALLS: usize = 600;
-/// Unsuccessful changes after which the search restarts.
-const PATIENCE: u32 = 300;
 /// Flows per host or class.
 const FLOWS_PER_HOST: u32 = 4;
 
@@ -124,60 +119,6 @@ impl<S: Scheduler> Played for S {
     }
 }
 
-/// A call in a sequence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
-    /// Enqueues a packet with a free handle, if there is one.
-    Enqueue {
-        /// Flow, modulo the number of flows.
-        flow: u32,
-        /// Length in bytes.
-        len: u32,
-    },
-    /// Dequeues a packet.
-    Dequeue,
-    /// Advances the time by this number of nanoseconds, without a call.
-    Wait(u64),
-}
-
-/// The call of a sequence with the highest cost per packet moved.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Worst {
-    /// Steps or instructions per packet moved, rounded up.
-    pub per_packet: u64,
-    /// Steps or instructions of the call.
-    pub cost: u64,
-    /// Packets moved by the call: one, or two if it was rejected, and those it dropped.
-    pub moved: u64,
-    /// Position of the call in the sequence.
-    pub at: usize,
-}
-
-impl Worst {
-    /// Creates an entry for call number `at` of a sequence.
-    #[must_use]
-    pub const fn new(at: usize, cost: u64, moved: u64) -> Self {
-        Self { per_packet: cost.div_ceil(moved), cost, moved, at }
-    }
-
-    /// Returns the more expensive of `self` and `other`.
-    #[must_use]
-    pub const fn or(self, other: Self) -> Self {
-        if other.per_packet > self.per_packet { other } else { self }
-    }
-}
-
-/// The worst sequence that a search has found.
-#[derive(Clone, Debug)]
-pub struct Climb {
-    /// Its worst call.
-    pub worst: Worst,
-    /// The sequence.
-    pub history: Vec<Call>,
-    /// Number of sequences played.
-    pub played: u64,
-}
-
 /// Plays `history` on an empty `subject` for `flows` flows. Calls `after` with the position of each
 /// call and the number of packets it moved.
 pub fn play(subject: &Subject, flows: u32, history: &[Call], mut after: impl FnMut(usize, u64)) {
@@ -238,57 +179,15 @@ pub fn steps(subject: &Subject, flows: u32, history: &[Call]) -> Worst {
     worst
 }
 
-/// Varies random sequences step by step to increase the cost of a call of the discipline `name`, as
-/// determined by `measure`, while `go_on` returns true.
+/// Searches as [`crate::sequence::climb`] does for an expensive call of the discipline `name`.
 pub fn climb(
     name: &str,
     seed: u64,
-    mut measure: impl FnMut(&[Call]) -> Worst,
-    mut go_on: impl FnMut() -> bool,
+    measure: impl FnMut(&[Call]) -> Worst,
+    go_on: impl FnMut() -> bool,
 ) -> Climb {
     let mut random = Streams::new(seed).stream(name);
-    let mut best = Climb { worst: Worst::default(), history: Vec::new(), played: 0 };
-    let mut played = 0;
-    while go_on() {
-        let mut history: Vec<Call> = (0..CALLS).map(|_| draw(&mut random)).collect();
-        let mut worst = measure(&history);
-        played += 1;
-        let mut in_vain = 0;
-        while in_vain < PATIENCE && go_on() {
-            let mut next = history.clone();
-            for _ in 0..=random.below(8) {
-                let at = random.below(CALLS as u64) as usize;
-                next[at] = draw(&mut random);
-                // Also try calls in another order.
-                next.swap(at, random.below(CALLS as u64) as usize);
-            }
-            let found = measure(&next);
-            played += 1;
-            in_vain = if found.per_packet > worst.per_packet { 0 } else { in_vain + 1 };
-            if found.per_packet >= worst.per_packet {
-                (history, worst) = (next, found);
-            }
-        }
-        if worst.per_packet > best.worst.per_packet {
-            best = Climb { worst, history, played };
-        }
-    }
-    Climb { played, ..best }
-}
-
-/// Draws a random call: more arrivals than departures, flows nearby and far apart, lengths of all
-/// sizes.
-fn draw(random: &mut Stream) -> Call {
-    match random.below(16) {
-        0 => Call::Wait([1, 1_000, 100_000, 10_000_000, 1_000_000_000][random.below(5) as usize]),
-        1..=6 => Call::Dequeue,
-        _ => {
-            let far = random.below(13);
-            let flow = random.below(1 << far) as u32;
-            let len = [1, 40, 64, 576, 1_500, MAX_LEN][random.below(6) as usize];
-            Call::Enqueue { flow, len }
-        }
-    }
+    crate::sequence::climb(|bound| random.below(bound), measure, go_on)
 }
 
 /// Reached quickly: an arrival may then drop many packets.

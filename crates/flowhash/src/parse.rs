@@ -62,10 +62,9 @@ const NETWORK: usize = 1 + MAX_EXTENSION_HEADERS;
 
 /// Maximum number of headers that a [`Parser`] reads in one packet.
 ///
-/// Link, network and upper layer come first; [`ethernet`] and [`ip`] read no more. If a tunnel is
-/// followed, network and upper layer are read once more, and each tunnel adds its own header and
-/// all three layers.
-pub const MAX_HEADERS: usize = LINK + 2 * (NETWORK + 1) + MAX_TUNNELS * (1 + LINK + NETWORK + 1);
+/// Link, network and upper layer come first; [`ethernet`] and [`ip`] read no more. Each tunnel that
+/// is followed adds its own header and all three layers.
+pub const MAX_HEADERS: usize = LINK + NETWORK + 1 + MAX_TUNNELS * (1 + LINK + NETWORK + 1);
 
 /// Result of parsing one packet.
 ///
@@ -295,21 +294,9 @@ impl Parser {
         let Some((header, rest)) = frame.split_first_chunk::<14>() else {
             return link::without_ip(None, Ending::Truncated);
         };
-        match u16::from_be_bytes([header[12], header[13]]) {
-            link::IPV4 => self.v4(rest, 14, Some(header)),
-            link::IPV6 => self.v6(rest, 14, Some(header)),
-            other => self.tagged(header, other, rest),
-        }
-    }
-
-    /// Parses an Ethernet frame whose first EtherType is not IP, after its tags, if any.
-    #[inline(never)]
-    fn tagged(&self, header: &[u8; 14], ethertype: u16, rest: &[u8]) -> Parsed {
+        let ethertype = u16::from_be_bytes([header[12], header[13]]);
         match link::payload(ethertype, rest, 14, self.tunnels) {
-            Ok(Payload { network, offset }) => {
-                let layer = ip::either(network, offset, self.flow_labels);
-                self.finish(layer, network, offset, Some(header))
-            }
+            Ok(Payload { network, offset }) => self.network(network, offset, Some(header)),
             Err(ending) => link::without_ip(Some(header), ending),
         }
     }
@@ -331,42 +318,25 @@ impl Parser {
     #[inline(never)]
     fn ip_slow(&self, packet: &[u8]) -> Parsed {
         match packet.first().map(|first| first >> 4) {
-            Some(4) => self.v4(packet, 0, None),
-            Some(6) => self.v6(packet, 0, None),
+            Some(4) => self.network(Network::V4(packet), 0, None),
+            Some(6) => self.network(Network::V6(packet), 0, None),
             Some(_) => link::without_ip(None, Ending::NotIp),
             None => link::without_ip(None, Ending::Truncated),
         }
     }
 
-    #[inline(always)]
-    fn v4(&self, packet: &[u8], offset: usize, link: EthernetHeader<'_>) -> Parsed {
-        self.finish(ip::v4(packet, offset), Network::V4(packet), offset, link)
-    }
-
-    #[inline(always)]
-    fn v6(&self, packet: &[u8], offset: usize, link: EthernetHeader<'_>) -> Parsed {
-        let layer = ip::v6(packet, offset, self.flow_labels);
-        self.finish(layer, Network::V6(packet), offset, link)
-    }
-
     /// Returns the result for the outermost IP header and its contents.
-    ///
-    /// A packet with a tunnel is read again from its outermost header: passing on what has been
-    /// read would make every other packet write it to memory.
-    #[inline(always)]
-    fn finish(
-        &self,
-        layer: Result<Layer<'_>, Ending>,
-        network: Network<'_>,
-        offset: usize,
-        link: EthernetHeader<'_>,
-    ) -> Parsed {
-        match layer {
-            Ok(layer) if tunnel::may_follow(&layer, self.tunnels) => {
-                tunnel::follow(network, offset, *self)
-                    .unwrap_or_else(|ending| link::without_ip(link, ending))
+    #[inline(never)]
+    fn network(&self, network: Network<'_>, offset: usize, link: EthernetHeader<'_>) -> Parsed {
+        match ip::either(network, offset, self.flow_labels) {
+            Ok(mut layer) => {
+                let Layer { key, ip, ending, .. } = layer;
+                let mut parsed = Parsed { key, ip: Some(ip), inner: None, ending };
+                if tunnel::may_follow(&layer, self.tunnels) {
+                    tunnel::follow(&mut layer, *self, &mut parsed);
+                }
+                parsed
             }
-            Ok(Layer { key, ip, ending, .. }) => Parsed { key, ip: Some(ip), inner: None, ending },
             Err(ending) => link::without_ip(link, ending),
         }
     }

@@ -1,6 +1,6 @@
-//! One part of the library in a bare-metal program: 64 flows and 128 packets in static memory. A
-//! feature selects the part. `cargo xtask sizes` builds each program to measure its size; none is
-//! run.
+//! One part of the library in a bare-metal program: 64 flows and 128 packets in static memory,
+//! unless variables of the environment say otherwise. A feature selects the part. `cargo xtask
+//! sizes` builds each program to measure its size; none is run.
 //!
 //! The compiler does not know the inputs ([`any`]) and cannot remove the outputs ([`seen`]).
 #![no_std]
@@ -21,14 +21,23 @@ use freeboard::{
     SmartQueueBuilder, StaticDescriptors, StaticFrameQueue, StaticFrames, StaticTables,
 };
 
-const FLOWS: usize = 64;
-const PACKETS: usize = 128;
-/// Longest packet in bytes.
-const MAX_LEN: u32 = 1_514;
 /// Groups of 32 queues and 8 hosts, and their queues including a spare one per host.
-const GROUPS: usize = FLOWS / 32;
+const GROUPS: usize = number(option_env!("SIZES_GROUPS"), 2);
 const QUEUES: usize = GROUPS * (32 + 8);
-const TINS: usize = if cfg!(feature = "tins") { 4 } else { 1 };
+const FLOWS: usize = GROUPS * 32;
+const PACKETS: usize = number(option_env!("SIZES_PACKETS"), 128);
+/// Longest packet in bytes.
+const MAX_LEN: u32 = number(option_env!("SIZES_FRAME_LEN"), 1_514) as u32;
+const TINS: usize = if cfg!(feature = "tins") { number(option_env!("SIZES_TINS"), 4) } else { 1 };
+
+/// Returns the number in `text`, or `default` without a text.
+const fn number(text: Option<&str>, default: usize) -> usize {
+    let Some(text) = text else { return default };
+    match usize::from_str_radix(text, 10) {
+        Ok(number) => number,
+        Err(_) => panic!("a variable SIZES_… is not a number"),
+    }
+}
 
 #[panic_handler]
 fn panic(_info: &core::panic::PanicInfo) -> ! {
@@ -235,7 +244,10 @@ fn builder() -> SmartQueueBuilder {
     #[cfg(feature = "aqms")]
     let builder = builder.aqm(freeboard::AqmKind::Pie);
     #[cfg(feature = "tins")]
-    let builder = builder.tins(freeboard::TinMode::Diffserv4);
+    let builder = builder.tins(match TINS {
+        8 => freeboard::TinMode::Diffserv8,
+        _ => freeboard::TinMode::Diffserv4,
+    });
     black_box(builder)
 }
 

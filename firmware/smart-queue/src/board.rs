@@ -24,6 +24,11 @@ static REFUSED: AtomicU32 = AtomicU32::new(0);
 static SENT: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 static BYTES: AtomicU32 = AtomicU32::new(0);
 
+/// Memory that leaves too little for the stack.
+#[cfg(feature = "positive-control")]
+#[used]
+static mut MORE: freeboard::StaticFrames<16, 1_514, 1> = freeboard::StaticFrames::new();
+
 /// End of the run in milliseconds.
 const END: u32 = 4_000;
 

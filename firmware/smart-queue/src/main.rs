@@ -10,7 +10,7 @@ use panic_semihosting as _;
 
 #[entry]
 fn main() -> ! {
-    static mut MEMORY: StaticFrames<32, 1_514, 1> = StaticFrames::new();
+    static mut MEMORY: StaticFrames<16, 1_514, 2> = StaticFrames::new();
     let uplink = SmartQueue::upload(Rate::kilobits_per_second(500).unwrap());
     let Ok(queue) = &mut uplink.frames_in(MEMORY, board::random_key()) else { panic!() };
     loop {

@@ -28,31 +28,26 @@ fn is_vxlan(layer: &Layer<'_>) -> bool {
         && layer.upper.first_chunk::<4>().is_some_and(|&[_, _, d0, d1]| [d0, d1] == VXLAN_PORT)
 }
 
-/// Follows nested tunnels to the innermost packet, at most [`MAX_TUNNELS`]. Fails if there is no IP
-/// header, with the reason.
+/// Follows nested tunnels from `layer` to the innermost packet, at most [`MAX_TUNNELS`]. `parsed`
+/// is the result for `layer`, and then that for the innermost packet.
 #[inline(never)]
-pub(super) fn follow(
-    network: Network<'_>,
-    offset: usize,
-    parser: Parser,
-) -> Result<Parsed, Ending> {
-    let mut layer = ip::either(network, offset, parser.flow_labels)?;
-    let (outer_key, outer_ip) = (layer.key, layer.ip);
-    let answer = |layer: &Layer<'_>, depth: u8, ending| {
-        let inner = (depth > 0).then_some(Inner { ip: layer.ip, outer: outer_key, depth });
-        Parsed { key: layer.key, ip: Some(outer_ip), inner, ending }
-    };
-    let mut depth = 0;
-    for _ in 0..MAX_TUNNELS {
-        layer = match carried(&layer, parser) {
-            Carried::Packet(inner) => inner,
-            Carried::Nothing => return Ok(answer(&layer, depth, layer.ending)),
-            Carried::Cut => return Ok(answer(&layer, depth, Ending::Truncated)),
-        };
-        depth += 1;
+pub(super) fn follow(layer: &mut Layer<'_>, parser: Parser, parsed: &mut Parsed) {
+    let outer = parsed.key;
+    for depth in (1..).take(MAX_TUNNELS) {
+        match carried(layer, parser) {
+            Carried::Packet(inner) => *layer = inner,
+            Carried::Nothing => return,
+            Carried::Cut => {
+                parsed.ending = Ending::Truncated;
+                return;
+            }
+        }
+        (parsed.key, parsed.ending) = (layer.key, layer.ending);
+        parsed.inner = Some(Inner { ip: layer.ip, outer, depth });
     }
-    let is_tunnel = kind(&layer, parser.tunnels).is_some();
-    Ok(answer(&layer, depth, if is_tunnel { Ending::TooManyHeaders } else { layer.ending }))
+    if kind(layer, parser.tunnels).is_some() {
+        parsed.ending = Ending::TooManyHeaders;
+    }
 }
 
 enum Kind {
