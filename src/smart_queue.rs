@@ -688,6 +688,10 @@ impl<S: Storage> Scheduler for SmartQueue<S, Descriptors> {
         self.outlet.line.backlog()
     }
 
+    fn limits(&self) -> Limits {
+        self.outlet.line.limits()
+    }
+
     fn books(&self) -> Books {
         self.outlet.line.books()
     }

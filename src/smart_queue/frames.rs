@@ -367,8 +367,9 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
     /// ```
     pub fn push_marked(&mut self, now: Nanos, mark: u32, frame: &[u8]) -> Result<(), PushError> {
         let copy = |place: &mut [u8]| {
-            for (to, &from) in place.iter_mut().zip(frame) {
-                *to = from;
+            // All of `place`; with the length, the compiler copies words instead of bytes.
+            if let Some(place) = place.get_mut(..frame.len()) {
+                place.copy_from_slice(frame);
             }
         };
         self.push_filled::<false>(now, mark, frame.len(), copy)

@@ -432,7 +432,8 @@ pub trait Scheduler {
         self.books().counters
     }
 
-    /// Returns the limits in force: [`Books::limits`].
+    /// Returns the limits in force: [`Books::limits`]. Overridden where summing up the counters
+    /// takes time.
     fn limits(&self) -> Limits {
         self.books().limits
     }
@@ -543,6 +544,10 @@ macro_rules! forward_to_scheduler {
 
         fn backlog(&$self) -> $crate::Backlog {
             $inner.backlog()
+        }
+
+        fn limits(&$self) -> $crate::Limits {
+            $inner.limits()
         }
 
         fn books(&$self) -> $crate::Books {

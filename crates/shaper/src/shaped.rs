@@ -607,6 +607,10 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         self.inner.backlog()
     }
 
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
     fn books(&self) -> Books {
         self.inner.books()
     }

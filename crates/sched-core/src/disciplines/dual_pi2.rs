@@ -490,6 +490,10 @@ impl<S: Table<Descriptor>> Scheduler for DualPi2<S> {
         self.ledger.backlog()
     }
 
+    fn limits(&self) -> Limits {
+        self.ledger.limits()
+    }
+
     fn books(&self) -> Books {
         self.ledger.books()
     }

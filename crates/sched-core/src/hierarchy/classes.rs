@@ -427,6 +427,10 @@ where
         self.ledger.backlog()
     }
 
+    fn limits(&self) -> Limits {
+        self.ledger.limits()
+    }
+
     /// Cost: O(classes), for the marks.
     fn books(&self) -> Books {
         let mut books = self.ledger.books();

@@ -147,6 +147,10 @@ impl<S: Table<Descriptor>> Scheduler for Fifo<S> {
         self.ledger.backlog()
     }
 
+    fn limits(&self) -> Limits {
+        self.ledger.limits()
+    }
+
     fn books(&self) -> Books {
         self.ledger.books()
     }

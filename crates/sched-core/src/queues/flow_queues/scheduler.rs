@@ -152,6 +152,10 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> Scheduler
         self.ledger.backlog()
     }
 
+    fn limits(&self) -> Limits {
+        self.ledger.limits()
+    }
+
     fn books(&self) -> Books {
         self.ledger.books()
     }
