@@ -130,10 +130,13 @@ impl AckFilter {
         let mut pending = None;
         let mut nearest = None;
         for (place, ack) in (1..).zip(older.into_iter().take(Self::REACH)) {
-            let Some(ack) = ack.filter(|ack| ack.connection == newest.connection) else { continue };
-            let is_superseded = supersedes(&behind, &ack);
+            let Some(ack) = &ack else { continue };
+            if ack.connection != newest.connection {
+                continue;
+            }
+            let is_superseded = supersedes(&behind, ack);
             if let Some(pending) = pending.take()
-                && (is_superseded || !rules::repeats(&behind, &ack))
+                && (is_superseded || !rules::repeats(&behind, ack))
             {
                 if nearest.is_some() {
                     return Some(pending);
@@ -141,7 +144,7 @@ impl AckFilter {
                 nearest = Some(pending);
             }
             pending = is_superseded.then_some(place);
-            behind = ack;
+            behind = *ack;
         }
         match (nearest, pending) {
             (Some(_), Some(_)) => pending,
@@ -175,7 +178,9 @@ impl AckFilter {
     }
 }
 
-/// Returns the acknowledgement in `packet`, including a mark that an AQM has set since.
+/// Returns the acknowledgement in `packet`, including a mark that an AQM has set since. Not
+/// inlined, so that the parsed headers do not stay on the stack.
+#[inline(never)]
 fn read(acks: &(impl Acks + ?Sized), packet: Packet) -> Option<Ack> {
     if packet.len as usize > Ack::LONGEST {
         return None;

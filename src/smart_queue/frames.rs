@@ -2,7 +2,9 @@
 
 use core::fmt;
 
-use flowhash::{Ack, Ending, FlowKey, HostIdentity, HostKey, HostMap, Ip, Nat, NoNat, Parsed};
+use flowhash::{
+    Ack, Ending, FlowKey, HostIdentity, HostKey, HostMap, Ip, Labeller, Nat, NoNat, Parsed,
+};
 use sched_core::{Ecn, FlowId, Imbalance, Limits, Nanos, Packet, RejectReason, Scheduler};
 
 use super::SmartQueue;
@@ -159,7 +161,7 @@ impl<S: Storage, N: Nat, R, I: HostIdentity> Frames<S, N, R, I> {
         move |Packet { handle, .. }| {
             let (frame, tin) = (pool.frame(handle), to(pool.tin(handle)));
             let (parsed, link) = (reader.parse(frame), reader.link_of(frame));
-            let labeller = reader.labeller().with_nat(nat);
+            let labeller = Labeller::new(reader.labeller().hasher()).with_nat(nat);
             FrameLabels { parsed, link, tin, labeller, reader, rules, isolation }
         }
     }
@@ -440,17 +442,17 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SmartQueue<S, Frames<S, 
         let Frames { pool, reader, nat, rules, .. } = &mut self.packets;
         let (nat, rules, reader) = (&*nat, &*rules, &*reader);
         let isolation = self.outlet.line.inner().isolation();
-        let labeller = reader.labeller().with_nat(nat);
+        let labeller = Labeller::new(reader.labeller().hasher()).with_nat(nat);
         let FrameRead { link, tin, .. } = read;
         let labels = FrameLabels { parsed, link, tin, labeller, reader, rules, isolation };
-        let outcome = match ack {
+        let outcome = match &ack {
             None => self.outlet.enqueue(now, &labels, packet, pool),
             Some(ack) => {
                 let acks = |pool: &Pool<S>, packet: Packet| {
                     let frame = pool.frame(packet.handle);
                     Ack::read(frame, &reader.parse(frame))
                 };
-                self.outlet.enqueue_ack(now, &labels, (packet, &ack), (filter, acks), pool)
+                self.outlet.enqueue_ack(now, &labels, (packet, ack), (filter, acks), pool)
             }
         };
         outcome.map_err(|rejected| {

@@ -104,7 +104,7 @@ pub(super) struct FrameLabels<'a, P, N, R, I> {
     pub(super) parsed: P,
     pub(super) link: Option<LinkHeader>,
     pub(super) tin: u8,
-    pub(super) labeller: Labeller<SipHash13, &'a N>,
+    pub(super) labeller: Labeller<&'a SipHash13, &'a N>,
     pub(super) reader: &'a FrameReader<I>,
     pub(super) rules: &'a R,
     pub(super) isolation: Isolation,
@@ -118,7 +118,7 @@ where
     I: HostIdentity,
 {
     #[inline(always)]
-    fn labels(&self) -> Identified<'_, SipHash13, I, &'a N> {
+    fn labels(&self) -> Identified<'_, &'a SipHash13, I, &'a N> {
         let (parsed, link) = (self.parsed.borrow(), self.link);
         self.reader.labels(&FrameRead { parsed, link, tin: self.tin }, &self.labeller)
     }

@@ -230,11 +230,11 @@ impl<I: HostIdentity> FrameReader<I> {
     /// an [address translation](Labeller::with_nat).
     #[inline(always)]
     #[must_use]
-    pub const fn labels<'a, N: Nat>(
+    pub const fn labels<'a, H, N: Nat>(
         &'a self,
         read: &FrameRead<'a>,
-        labeller: &'a Labeller<SipHash13, N>,
-    ) -> Identified<'a, SipHash13, I, N> {
+        labeller: &'a Labeller<H, N>,
+    ) -> Identified<'a, H, I, N> {
         let &FrameRead { parsed, link, .. } = read;
         Identified { parsed, link, labeller, identity: &self.identity, local_side: self.local_side }
     }

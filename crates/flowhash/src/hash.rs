@@ -46,10 +46,15 @@ pub trait FlowHasher {
     }
 }
 
-impl<H: FlowHasher + ?Sized> FlowHasher for &H {
+impl<H: FlowHasher> FlowHasher for &H {
     #[inline]
     fn hash(&self, bytes: &[u8]) -> u32 {
         (**self).hash(bytes)
+    }
+
+    #[inline]
+    fn hash_array<const LENGTH: usize>(&self, input: &[u8; LENGTH]) -> u32 {
+        (**self).hash_array(input)
     }
 }
 

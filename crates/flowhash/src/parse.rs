@@ -328,16 +328,20 @@ impl Parser {
     /// Returns the result for the outermost IP header and its contents.
     #[inline(never)]
     fn network(&self, network: Network<'_>, offset: usize, link: EthernetHeader<'_>) -> Parsed {
-        match ip::either(network, offset, self.flow_labels) {
-            Ok(mut layer) => {
-                let Layer { key, ip, ending, .. } = layer;
-                let mut parsed = Parsed { key, ip: Some(ip), inner: None, ending };
-                if tunnel::may_follow(&layer, self.tunnels) {
-                    tunnel::follow(&mut layer, *self, &mut parsed);
-                }
-                parsed
+        let mut layer = Layer::EMPTY;
+        if let Err(ending) = ip::either(network, offset, self.flow_labels, &mut layer) {
+            return link::without_ip(link, ending);
+        }
+        let Layer { key: outer, ip, ending, .. } = layer;
+        if !tunnel::may_follow(&layer, self.tunnels) {
+            return Parsed { key: outer, ip: Some(ip), inner: None, ending };
+        }
+        match tunnel::follow(&mut layer, *self) {
+            (0, ending) => Parsed { key: outer, ip: Some(ip), inner: None, ending },
+            (depth, ending) => {
+                let inner = Some(Inner { ip: layer.ip, outer, depth });
+                Parsed { key: layer.key, ip: Some(ip), inner, ending }
             }
-            Err(ending) => link::without_ip(link, ending),
         }
     }
 }

@@ -37,17 +37,31 @@ pub(super) struct Layer<'a> {
     pub(super) upper: &'a [u8],
 }
 
-/// Reads an IP packet outside the fast path.
+impl Layer<'_> {
+    /// Before anything is read.
+    pub(super) const EMPTY: Self = Self {
+        key: FlowKey::Unknown,
+        ip: Ip { offset: 0, traffic_class: 0, upper_offset: 0 },
+        ending: Ending::NotIp,
+        protocol: 0,
+        upper: &[],
+    };
+}
+
+/// Reads an IP packet outside the fast path into `layer`, which is kept on failure. It is not
+/// returned, so that the stack holds it once.
 #[inline(never)]
-pub(super) fn either(
-    network: Network<'_>,
+pub(super) fn either<'a>(
+    network: Network<'a>,
     offset: usize,
     flow_labels: FlowLabels,
-) -> Result<Layer<'_>, Ending> {
-    match network {
-        Network::V4(packet) => v4(packet, offset),
-        Network::V6(packet) => v6(packet, offset, flow_labels),
-    }
+    layer: &mut Layer<'a>,
+) -> Result<(), Ending> {
+    *layer = match network {
+        Network::V4(packet) => v4(packet, offset)?,
+        Network::V6(packet) => v6(packet, offset, flow_labels)?,
+    };
+    Ok(())
 }
 
 /// Reads the IPv4 packet at the start of `packet`, `offset` bytes into the frame (RFC 791 §3.1).

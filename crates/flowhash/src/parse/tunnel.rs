@@ -5,7 +5,7 @@
 
 use super::ip::{self, GRE, IPV4_IN_IP, IPV6_IN_IP, Layer, UDP};
 use super::link::{self, IPV4, IPV6, Network};
-use super::{Ending, Inner, MAX_TUNNELS, Parsed, Parser, Tunnels, count_step};
+use super::{Ending, MAX_TUNNELS, Parser, Tunnels, count_step};
 
 /// RFC 7348 §5.
 const VXLAN_PORT: [u8; 2] = 4789_u16.to_be_bytes();
@@ -28,26 +28,23 @@ fn is_vxlan(layer: &Layer<'_>) -> bool {
         && layer.upper.first_chunk::<4>().is_some_and(|&[_, _, d0, d1]| [d0, d1] == VXLAN_PORT)
 }
 
-/// Follows nested tunnels from `layer` to the innermost packet, at most [`MAX_TUNNELS`]. `parsed`
-/// is the result for `layer`, and then that for the innermost packet.
+/// Follows nested tunnels to the innermost packet, at most [`MAX_TUNNELS`], and makes it `layer`.
+/// Returns the number of tunnels, and where parsing stopped.
 #[inline(never)]
-pub(super) fn follow(layer: &mut Layer<'_>, parser: Parser, parsed: &mut Parsed) {
-    let outer = parsed.key;
-    for depth in (1..).take(MAX_TUNNELS) {
-        match carried(layer, parser) {
-            Carried::Packet(inner) => *layer = inner,
-            Carried::Nothing => return,
-            Carried::Cut => {
-                parsed.ending = Ending::Truncated;
-                return;
-            }
+pub(super) fn follow(layer: &mut Layer<'_>, parser: Parser) -> (u8, Ending) {
+    for depth in (0..).take(MAX_TUNNELS) {
+        let read = carried(layer, parser.tunnels)
+            .and_then(|(network, offset)| ip::either(network, offset, parser.flow_labels, layer));
+        match read {
+            Ok(()) => {}
+            // A truncated header, of the tunnel or of its contents.
+            Err(Ending::Truncated) => return (depth, Ending::Truncated),
+            // Nothing to follow.
+            Err(_) => return (depth, layer.ending),
         }
-        (parsed.key, parsed.ending) = (layer.key, layer.ending);
-        parsed.inner = Some(Inner { ip: layer.ip, outer, depth });
     }
-    if kind(layer, parser.tunnels).is_some() {
-        parsed.ending = Ending::TooManyHeaders;
-    }
+    let is_tunnel = kind(layer, parser.tunnels).is_some();
+    (MAX_TUNNELS as u8, if is_tunnel { Ending::TooManyHeaders } else { layer.ending })
 }
 
 enum Kind {
@@ -69,30 +66,15 @@ fn kind(layer: &Layer<'_>, tunnels: Tunnels) -> Option<Kind> {
     tunnels.contains(one_of).then_some(kind)
 }
 
-enum Carried<'a> {
-    /// An IP packet with a complete header.
-    Packet(Layer<'a>),
-    /// Nothing to follow.
-    Nothing,
-    /// A truncated header, of the tunnel or of its contents.
-    Cut,
-}
-
-/// Returns the contents of the upper layer of `layer`.
-fn carried<'a>(layer: &Layer<'a>, parser: Parser) -> Carried<'a> {
+/// Returns the packet in the upper layer of `layer`.
+fn carried<'a>(layer: &Layer<'a>, tunnels: Tunnels) -> Found<'a> {
     let (packet, offset) = (layer.upper, layer.ip.upper_offset);
-    let found = match kind(layer, parser.tunnels) {
+    match kind(layer, tunnels) {
         None => Err(Ending::NoPorts),
         Some(Kind::V4) => Ok((Network::V4(packet), offset)),
         Some(Kind::V6) => Ok((Network::V6(packet), offset)),
-        Some(Kind::Gre) => gre(packet, offset, parser.tunnels),
-        Some(Kind::Vxlan) => vxlan(packet, offset, parser.tunnels),
-    };
-    let layer = found.and_then(|(network, offset)| ip::either(network, offset, parser.flow_labels));
-    match layer {
-        Ok(layer) => Carried::Packet(layer),
-        Err(Ending::Truncated) => Carried::Cut,
-        Err(_) => Carried::Nothing,
+        Some(Kind::Gre) => gre(packet, offset, tunnels),
+        Some(Kind::Vxlan) => vxlan(packet, offset, tunnels),
     }
 }
 
