@@ -24,7 +24,7 @@ use sched_core::{DropReason, DropSink, Nanos, Packet, RejectReason, Rejected, Sc
 /// use freeboard::shaper::Rate;
 /// use freeboard::{CookieSlot, Cookies, SmartQueue, StaticDescriptors};
 ///
-/// // In firmware both are statics: each `new` and `EMPTY` is const.
+/// // In firmware, `memory` and the array of slots are statics: `EMPTY` and its `new` are const.
 /// let mut memory = StaticDescriptors::<64, 1>::new();
 /// let mut cookies = Cookies::new([const { CookieSlot::EMPTY }; 64]);
 ///

@@ -12,8 +12,8 @@ use crate::tins::TinPlan;
 /// handles, and tables of `GROUPS` groups of 32 queues and 8 hosts each, for up to `TINS` tins
 /// ([`StaticTables`]; without the feature `tins` always one).
 ///
-/// Memory: 16 bytes per packet, about 3.1 kB per group including 352 bytes for each tin, 368 bytes
-/// per tin, and 0.9 kB.
+/// Memory: 16 bytes per packet, about 3.1 kB per group and 352 bytes for each tin of a group, 368
+/// bytes per tin, and 1 kB.
 ///
 /// ```
 /// use freeboard::flowhash::Labels;

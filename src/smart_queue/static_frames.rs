@@ -17,8 +17,8 @@ pub type StaticFrameQueue<'a> = SmartQueue<Slices<'a>, Frames<Slices<'a>>>;
 /// each, and tables of `GROUPS` groups of 32 queues and 8 hosts each, for up to `TINS` tins
 /// ([`StaticTables`](crate::StaticTables); without the feature `tins` always one).
 ///
-/// Memory: `FRAMES` times `LEN + 24` bytes, about 3.1 kB per group including 352 bytes for each
-/// tin, 368 bytes per tin, and 0.9 kB. Compile errors: `FRAMES` of 0, `LEN` of 0 or above
+/// Memory: `FRAMES` times `LEN + 24` bytes, about 3.1 kB per group and 352 bytes for each tin of a
+/// group, 368 bytes per tin, and 1 kB. Compile errors: `FRAMES` of 0, `LEN` of 0 or above
 /// [`Packet::MAX_LEN`], `GROUPS` that is not a power of two, `TINS` other than 1, 2, 4 or 8.
 ///
 /// `StaticFrames<32, 1_514, 1>` has 32 buffers of 1,514 bytes (an untagged Ethernet frame) and one
