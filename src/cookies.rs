@@ -9,14 +9,16 @@ use core::marker::PhantomData;
 
 use sched_core::{DropReason, DropSink, Nanos, Packet, RejectReason, Rejected, Scheduler, Table};
 
-/// A table of packets with the handles of one queue: whatever you know a packet by (a *cookie*: an
-/// owned `Vec<u8>`, a reference, a pointer) goes in and comes out exactly once.
+/// A table of the packets behind the handles of one queue. A *cookie* is the value by which you
+/// know a packet: an owned `Vec<u8>`, a reference or a pointer. Each cookie that goes in comes out
+/// exactly once.
 ///
 /// `T` is a table of [`CookieSlot`]s: an array, a slice or a box. Use as many slots as the queue
-/// has [handles](crate::SmartQueue::handles). One slot stays free for the next packet: when the
-/// last one is taken, the queue drops a packet ([`Scheduler::evict`]), with
-/// [`Isolated`](crate::Isolated) one of a host with about the longest backlog. So no limit has to
-/// be set for the table. A queue of `n` handles then holds up to `n - 1` packets.
+/// has [handles](crate::SmartQueue::handles); with more, the queue rejects the handles that it does
+/// not have. One slot stays free for the next packet: when the last one is taken, the queue drops a
+/// packet ([`Scheduler::evict`]). [`Isolated`](crate::Isolated) drops it from the host with
+/// (approximately) the longest backlog. So no limit has to be set for the table. A queue of `n`
+/// handles then holds up to `n - 1` packets.
 ///
 /// ```
 /// use freeboard::flowhash::Labels;
@@ -129,9 +131,9 @@ impl<C, T: Table<CookieSlot<C>>> Cookies<C, T> {
         self.len == 0
     }
 
-    /// Gives `cookie` a free handle and calls `enqueue` with it, which enqueues the packet into
-    /// `queue` with this handle and this drop sink. Cookies of packets that are dropped go to
-    /// `drops`.
+    /// Gives `cookie` a free handle and calls `enqueue`, which has to enqueue one packet into
+    /// `queue` with this handle and this drop sink, once, and to return the result. Cookies of
+    /// packets that are dropped go to `drops`.
     ///
     /// If that takes the last free slot, the queue drops a packet, which can be this one.
     ///
@@ -168,8 +170,8 @@ impl<C, T: Table<CookieSlot<C>>> Cookies<C, T> {
         }
     }
 
-    /// Returns the next packet and its cookie, if one may leave at `now`. Cookies of packets that
-    /// are dropped go to `drops`.
+    /// Returns the next packet and its cookie, if one may leave at `now`; `None` also for a packet
+    /// that was not enqueued by this table. Cookies of packets that are dropped go to `drops`.
     pub fn dequeue<Q: Scheduler + ?Sized>(
         &mut self,
         queue: &mut Q,

@@ -440,7 +440,7 @@ impl<S: Storage, P> SmartQueue<S, P> {
         self.outlet.device
     }
 
-    /// Returns the number of handles of the queue: those of packets are below it. With frames, it
+    /// Returns the number of handles of the queue. Valid handles are below it. With frames, it
     /// is at least the number of buffers.
     #[must_use]
     pub fn handles(&self) -> u32 {
@@ -573,8 +573,8 @@ impl<S: Storage> SmartQueue<S, Descriptors> {
         self.outlet.enqueue_ack(now, labels, (packet, &ack), (filter, acks), drops)
     }
 
-    /// Enqueues a packet like [`enqueue_with_acks`](Self::enqueue_with_acks), for buffers that both
-    /// take back dropped packets and can be read.
+    /// Enqueues a packet like [`enqueue_with_acks`](Self::enqueue_with_acks). One value is both the
+    /// drop sink and the source of acknowledgements, such as a set of buffers.
     ///
     /// # Errors
     /// [`Rejected`], with the packet; then nothing is filtered.

@@ -12,7 +12,7 @@ use sched_core::Table;
 /// - [`Heap`]: allocated, with the feature `alloc`.
 /// - [`Slices`]: your own slices, without the optional tables.
 ///
-/// For tables of your own kind, implement this trait, and [`Allocate`] for what makes them:
+/// To keep tables elsewhere, implement this trait, and [`Allocate`] for a type that creates them:
 ///
 /// ```
 /// use core::fmt::Debug;
@@ -44,9 +44,8 @@ pub trait Storage {
     type Rounds<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
 }
 
-/// An allocator of tables: a value that is passed to
-/// [`IsolatedMemory::allocate_in`](crate::IsolatedMemory::allocate_in), so that it can divide one
-/// block of memory, and may run out of it.
+/// An allocator of tables. It may have state, such as the unused rest of a block of memory, and may
+/// fail. [`IsolatedMemory::allocate_in`](crate::IsolatedMemory::allocate_in) takes one.
 ///
 /// If it never fails and needs no state, its type can be its own storage. Then
 /// [`IsolatedMemory::allocate`](crate::IsolatedMemory::allocate) takes its default value:
@@ -103,7 +102,7 @@ pub trait Storage {
 /// # Ok::<(), freeboard::IsolatedError>(())
 /// ```
 pub trait Allocate {
-    /// The kind of memory of its tables.
+    /// The kind of memory that it allocates.
     type Storage: Storage;
     /// The error if memory runs out; [`Infallible`](core::convert::Infallible) if it never does.
     type Error;

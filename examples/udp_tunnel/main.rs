@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The arguments are the device, the local and the remote address and the upload rate, in which the
-//! headers of IPv4 and UDP count. The other end runs the same program with the addresses exchanged.
+//! headers of IP and UDP count. The other end runs the same program with the addresses exchanged.
 //! Ctrl-C ends it with a report. Datagrams are not encrypted, and their ECN field is 0 (the
 //! compatibility mode of RFC 6040 §4.1): a packet is marked in its own header.
 
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn core::error::Error>> {
                     tun0 192.0.2.1:5000 192.0.2.2:5000 4mbit"
             .into());
     };
-    print!("{}", tunnel::run(device, [local.parse()?, remote.parse()?], rate.parse()?)?);
+    println!("{}", tunnel::run(device, [local.parse()?, remote.parse()?], rate.parse()?)?);
     Ok(())
 }
 

@@ -36,8 +36,9 @@ async fn forward(
     let tun = devices?.pop().ok_or("no device")?;
     let socket = UdpSocket::bind(local).await?;
     socket.connect(remote).await?;
-    // The headers of IPv4 and UDP are added to each packet.
-    let builder = SmartQueue::upload(rate).framing("overhead 28")?;
+    // The headers of IP and UDP are added to each packet.
+    let headers = if remote.is_ipv4() { "overhead 28" } else { "overhead 48" };
+    let builder = SmartQueue::upload(rate).framing(headers)?;
     let mut packets = OwnedPackets::new(builder, rand::random())?;
     tokio::select! {
         ended = send(&mut packets, &tun, &socket) => match ended? {},
@@ -71,9 +72,15 @@ async fn receive(socket: &UdpSocket, tun: &Tun) -> io::Result<Infallible> {
         match socket.recv(&mut buffer).await {
             // A device that is down refuses, and so does one that finds no IP header.
             Ok(len) => drop(tun.send(&buffer[..len]).await),
-            // The other end was not there for a packet that was sent.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+            // An ICMP error for a packet that was sent: the other end is not there, or a firewall
+            // or a router refused it.
+            Err(error) if is_refusal(error.kind()) => {}
             Err(error) => return Err(error),
         }
     }
+}
+
+const fn is_refusal(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
+    matches!(kind, ConnectionRefused | HostUnreachable | NetworkUnreachable)
 }

@@ -198,10 +198,10 @@ impl<S: Allocate<Storage = S, Error = Infallible> + Storage + Default> IsolatedM
 
 /// Allocation that may fail, such as in one block of memory.
 impl<S: Storage> IsolatedMemory<S> {
-    /// Allocates the tables of [`allocate`](Self::allocate) with `maker`.
+    /// Allocates tables from `maker`, with the numbers of [`allocate`](Self::allocate).
     ///
     /// # Errors
-    /// That of `maker`.
+    /// The error of `maker`, if it fails.
     pub fn allocate_in<A: Allocate<Storage = S>>(
         maker: &mut A,
         queues: usize,
@@ -231,10 +231,10 @@ impl<S: Storage> IsolatedMemory<S> {
         })
     }
 
-    /// Allocates the tables of [`aqm`](Self::aqm) with `maker`.
+    /// Allocates the tables of an AQM from `maker`, like [`aqm`](Self::aqm).
     ///
     /// # Errors
-    /// That of `maker`.
+    /// The error of `maker`, if it fails.
     pub fn aqm_in<A: Allocate<Storage = S>>(
         &self,
         maker: &mut A,
@@ -246,20 +246,21 @@ impl<S: Storage> IsolatedMemory<S> {
         })
     }
 
-    /// Adds the tables of [`with_rates`](Self::with_rates), allocated with `maker`.
+    /// Adds tables for rates and ceilings of hosts from `maker`, like
+    /// [`with_rates`](Self::with_rates).
     ///
     /// # Errors
-    /// That of `maker`.
+    /// The error of `maker`, if it fails.
     pub fn with_rates_in<A: Allocate<Storage = S>>(self, maker: &mut A) -> Result<Self, A::Error> {
         let rates = maker.rates(HostRate::EMPTY, self.hosts.as_ref().len())?;
         let excess = maker.rates(ExcessTurn::EMPTY, self.turns.as_ref().len())?;
         Ok(Self { rates, excess, ..self })
     }
 
-    /// Adds the tables of [`with_triple`](Self::with_triple), allocated with `maker`.
+    /// Adds tables for `triple-isolate` from `maker`, like [`with_triple`](Self::with_triple).
     ///
     /// # Errors
-    /// That of `maker`.
+    /// The error of `maker`, if it fails.
     pub fn with_triple_in<A: Allocate<Storage = S>>(
         self,
         maker: &mut A,

@@ -155,7 +155,7 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         kept
     }
 
-    /// Returns the number of handles: those of packets are below it.
+    /// Returns the number of handles. Valid handles are below it.
     #[must_use]
     pub fn handles(&self) -> u32 {
         self.queues.handles()

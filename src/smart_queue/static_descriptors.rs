@@ -13,7 +13,7 @@ use crate::tins::TinPlan;
 /// ([`StaticTables`]; without the feature `tins` always one).
 ///
 /// Memory: 16 bytes per packet, about 3.1 kB per group and 352 bytes for each tin of a group, 368
-/// bytes per tin, and 1 kB.
+/// bytes per tin, and 1 kB. Compile errors: `PACKETS` of 0, and what [`StaticTables`] refuses.
 ///
 /// ```
 /// use freeboard::flowhash::Labels;
@@ -57,6 +57,7 @@ impl<const PACKETS: usize, const GROUPS: usize, const TINS: usize>
     /// Creates empty tables.
     #[must_use]
     pub const fn new() -> Self {
+        const { assert!(PACKETS > 0, "PACKETS is out of range (expected 1 or more)") }
         Self {
             tables: StaticTables::new(),
             aqm: [[ChosenAqmState::EMPTY; ALL]; GROUPS],

@@ -115,8 +115,8 @@ pub unsafe fn device_tree(address: usize) -> &'static [u8] {
 pub struct Uart;
 
 impl Uart {
-    /// Returns true if something was typed, and discards it.
-    pub fn is_typed() -> bool {
+    /// Discards what was typed; returns true if there was something.
+    pub fn take_typed() -> bool {
         let mut is_typed = false;
         while UART_STATE.read() & 1 != 0 {
             UART_DATA.read();

@@ -37,9 +37,12 @@ struct Memory {
     queues: [Frames; 2],
 }
 
+const UPLOAD: &str = "upload";
+const DOWNLOAD: &str = "download";
+
 struct MainOnly(UnsafeCell<Memory>);
 
-// SAFETY: only `main` uses it, on the only processor.
+// SAFETY: only `main` uses it, which runs on one processor; `riscv-rt` parks all others.
 unsafe impl Sync for MainOnly {}
 
 static MEMORY: MainOnly = MainOnly(UnsafeCell::new(Memory {
@@ -69,24 +72,28 @@ fn run(memory: &'static mut Memory, tree: &[u8]) -> Result<Infallible, Error> {
         core::str::from_utf8(words).unwrap_or_else(|error| panic!("boot arguments: {error}"));
     let mut lan = port(0, lan_memory)?;
     let mut wan = port(1, wan_memory)?;
-    let up = SmartQueue::upload(Rate::UNLIMITED).settings(&settings(words, "upload"));
-    let down = SmartQueue::download(Rate::UNLIMITED).settings(&settings(words, "download"));
-    let [up, down] = &mut [queue(up, up_memory, up_key), queue(down, down_memory, down_key)];
+    let [of_up, of_down] = settings(words);
+    let up = SmartQueue::upload(Rate::UNLIMITED).settings(&of_up);
+    let down = SmartQueue::download(Rate::UNLIMITED).settings(&of_down);
+    let up = &mut queue(UPLOAD, up, up_memory, up_key);
+    let down = &mut queue(DOWNLOAD, down, down_memory, down_key);
     let (of_up, of_down) = (up.settings(), down.settings());
     let _ = writeln!(Uart, "upload: {of_up}\ndownload: {of_down}\npress Enter for counters");
     board::start();
+    let mut is_typed = false;
     loop {
         receive(&mut lan, up)?;
         receive(&mut wan, down)?;
         let next = [send(up, &mut wan)?, send(down, &mut lan)?];
-        if Uart::is_typed() {
-            report("upload", up, lan.passed(), wan.passed());
-            report("download", down, wan.passed(), lan.passed());
+        if core::mem::take(&mut is_typed) || Uart::take_typed() {
+            report(UPLOAD, up, lan.passed(), wan.passed());
+            report(DOWNLOAD, down, wan.passed(), lan.passed());
         }
         if !lan.is_ready() && !wan.is_ready() {
             board::sleep_until(next.into_iter().flatten().min(), || {
                 lan.acknowledge();
                 wan.acknowledge();
+                is_typed |= Uart::take_typed();
             });
         }
     }
@@ -103,26 +110,53 @@ fn port(slot: usize, memory: &'static mut PortMemory) -> Result<Port, Error> {
     }
 }
 
-/// Returns the settings of a direction in the boot arguments.
-fn settings(words: &str, direction: &str) -> QueueSettings {
-    let parts = &mut words.split(';').map(str::trim_ascii);
-    let Some(words) = parts.find_map(|part| part.strip_prefix(direction)) else {
-        panic!(
-            "boot arguments `{words}`: no `{direction}` (expected `{direction} bandwidth 10mbit`)"
-        );
-    };
-    let settings = words.parse::<QueueSettings>();
+/// Returns the settings of both directions in the boot arguments, each given once.
+fn settings(words: &str) -> [QueueSettings; 2] {
+    let mut found = [None; 2];
+    for part in words.split(';').map(str::trim_ascii).filter(|part| !part.is_empty()) {
+        let (direction, keywords) = part.split_once(' ').unwrap_or((part, ""));
+        let place = match direction {
+            UPLOAD => &mut found[0],
+            DOWNLOAD => &mut found[1],
+            _ => panic!("boot arguments: `{part}` (expected `upload ...; download ...`)"),
+        };
+        assert!(place.is_none(), "boot arguments: `{direction}` twice (expected once)");
+        *place = Some(of_direction(direction, keywords));
+    }
+    let [up, down] = found;
+    [(UPLOAD, up), (DOWNLOAD, down)].map(|(direction, settings)| {
+        settings.unwrap_or_else(|| {
+            panic!(
+                "boot arguments `{words}`: no `{direction}` (expected `{direction} bandwidth 10mbit`)"
+            )
+        })
+    })
+}
+
+/// Returns the settings of a direction.
+fn of_direction(direction: &str, keywords: &str) -> QueueSettings {
+    let settings = keywords.parse::<QueueSettings>();
     let settings = settings.unwrap_or_else(|error| panic!("{direction}: {error}"));
     assert!(settings.rate.is_some(), "{direction}: no rate (expected `bandwidth 10mbit`)");
-    for (word, is_set) in [("nat", settings.nat), ("autorate-ingress", settings.autorate)] {
-        assert!(is_set != Some(true), "{direction}: `{word}` is not supported by this program");
+    let without_effect = [
+        ("nat", settings.nat == Some(true)),
+        ("autorate-ingress", settings.autorate == Some(true)),
+        ("fwmark", settings.fwmark.is_some()),
+    ];
+    for (word, is_set) in without_effect {
+        assert!(!is_set, "{direction}: `{word}` is not supported by this program");
     }
     settings
 }
 
 /// Builds the queue of a direction.
-fn queue(builder: SmartQueueBuilder, memory: &mut Frames, key: [u8; 16]) -> StaticFrameQueue<'_> {
-    builder.frames_in(memory, key).unwrap_or_else(|error| panic!("queue: {error}"))
+fn queue<'a>(
+    direction: &str,
+    builder: SmartQueueBuilder,
+    memory: &'a mut Frames,
+    key: [u8; 16],
+) -> StaticFrameQueue<'a> {
+    builder.frames_in(memory, key).unwrap_or_else(|error| panic!("{direction}: {error}"))
 }
 
 /// Queues received frames, read from the card's buffers directly into those of the queue.

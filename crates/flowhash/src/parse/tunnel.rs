@@ -32,11 +32,12 @@ fn is_vxlan(layer: &Layer<'_>) -> bool {
 /// Returns the number of tunnels, and where parsing stopped.
 #[inline(never)]
 pub(super) fn follow(layer: &mut Layer<'_>, parser: Parser) -> (u8, Ending) {
-    for depth in (0..).take(MAX_TUNNELS) {
+    let mut depth = 0;
+    for _ in 0..MAX_TUNNELS {
         let read = carried(layer, parser.tunnels)
             .and_then(|(network, offset)| ip::either(network, offset, parser.flow_labels, layer));
         match read {
-            Ok(()) => {}
+            Ok(()) => depth += 1,
             // A truncated header, of the tunnel or of its contents.
             Err(Ending::Truncated) => return (depth, Ending::Truncated),
             // Nothing to follow.
@@ -44,7 +45,7 @@ pub(super) fn follow(layer: &mut Layer<'_>, parser: Parser) -> (u8, Ending) {
         }
     }
     let is_tunnel = kind(layer, parser.tunnels).is_some();
-    (MAX_TUNNELS as u8, if is_tunnel { Ending::TooManyHeaders } else { layer.ending })
+    (depth, if is_tunnel { Ending::TooManyHeaders } else { layer.ending })
 }
 
 enum Kind {

@@ -309,7 +309,7 @@ impl<O: FlowScheduler, M: Tables<O>, A: Aqm, D: DropPolicy<O>> FlowQueues<O, M, 
         FlowQueues { scheduler, policy, aqm, directory, queues, descriptors, records, ledger }
     }
 
-    /// Returns the number of handles: those of packets are below it.
+    /// Returns the number of handles. Valid handles are below it.
     #[must_use]
     pub fn handles(&self) -> u32 {
         u32::try_from(self.descriptors.as_ref().len()).unwrap_or(u32::MAX)
