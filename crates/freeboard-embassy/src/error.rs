@@ -28,6 +28,13 @@ pub enum ShapedDriverError {
         /// The smallest that is accepted.
         least: usize,
     },
+    /// The queue holds frames, which may be longer than the driver can send.
+    NotEmpty {
+        /// Their number.
+        packets: u32,
+    },
+    /// The queue was already given to a driver.
+    HasDriver,
 }
 
 impl fmt::Display for ShapedDriverError {
@@ -37,16 +44,22 @@ impl fmt::Display for ShapedDriverError {
                 write!(f, "hardware address {address:?} is not supported (expected Ethernet or Ip)")
             }
             Self::LinkLayer { driver, queue } => {
-                let built = |layer: &LinkLayer| match layer {
-                    LinkLayer::RawIp => "with raw_ip",
-                    _ => "without raw_ip",
+                let headers = |layer: &LinkLayer| match layer {
+                    LinkLayer::RawIp => ("IP", "with"),
+                    _ => ("Ethernet", "without"),
                 };
-                let (queue, expected) = (built(queue), built(driver));
-                write!(f, "queue built {queue}, frames of the driver are {driver:?}")?;
-                write!(f, " (expected {expected})")
+                let ((read, _), (begin, built)) = (headers(queue), headers(driver));
+                write!(f, "queue reads {read} headers, frames of the driver begin with {begin}")?;
+                write!(f, " headers (expected a queue built {built} raw_ip)")
             }
             Self::Mtu { given, least } => {
                 write!(f, "frames of at most {given} bytes (expected {least} or more)")
+            }
+            Self::NotEmpty { packets } => {
+                write!(f, "frames in the queue: {packets} (expected 0)")
+            }
+            Self::HasDriver => {
+                write!(f, "queue already has a driver (expected a queue without one)")
             }
         }
     }

@@ -24,12 +24,14 @@ const ETHERNET_HEADER: usize = 14;
 /// one may leave. A driver `D` that cannot send wakes it as usual.
 ///
 /// **TCP of the stack.** After a loss, smoltcp detects duplicate acknowledgements only if they
-/// repeat the window of the receiver. Linux raises its window while it receives, so each loss there
-/// costs a retransmission timeout, at least a second. To fill the link with connections of the
-/// stack itself, use windows of at most four packets, which the default AQM does not drop from
-/// while they wait 50 ms or less, or build the queue with
-/// [`AqmKind::None`](freeboard::AqmKind::None) and buffers for all windows. Each connection has a
-/// queue of its own, so its window delays only itself.
+/// repeat the window of the receiver. Linux raises its window while it receives, so a packet lost
+/// on the way to Linux is sent again only after a timeout of at least a second. There are two ways
+/// to fill the link with connections of the stack itself:
+///
+/// - Let each have at most four packets in flight, by the length of its transmit buffer. The
+///   default AQM drops none of so few unless they wait longer than 50 ms.
+/// - Build the queue with [`AqmKind::None`](freeboard::AqmKind::None), and with buffers for the
+///   windows of all connections. Each has a queue of its own, so its window delays only itself.
 ///
 /// ```
 /// use embassy_net_driver::Driver;
@@ -74,12 +76,13 @@ where
     I: HostIdentity,
 {
     /// Puts `queue` in front of `inner`. If the frames of `inner` begin with an IP header, build
-    /// the queue with [`raw_ip`](freeboard::SmartQueueBuilder::raw_ip).
+    /// the queue with [`raw_ip`](freeboard::SmartQueueBuilder::raw_ip). Each driver needs a queue
+    /// of its own.
     ///
     /// # Errors
     /// [`ShapedDriverError`] if the frames of `inner` begin neither with an Ethernet nor with an IP
-    /// header, if the queue was built for the other, or if `inner` or a buffer of the queue cannot
-    /// hold an IP packet of 68 bytes.
+    /// header, if the queue was built for the other, if `inner` or a buffer of the queue cannot
+    /// hold an IP packet of 68 bytes, or if the queue is not empty or was given to a driver before.
     pub fn new(inner: D, queue: &'q SharedQueue<S, N, R, I>) -> Result<Self, ShapedDriverError> {
         let address = inner.hardware_address();
         let (driver, least) = match address {
@@ -95,7 +98,7 @@ where
         if mtu < least {
             return Err(ShapedDriverError::Mtu { given: mtu, least });
         }
-        queue.set_mtu(mtu);
+        queue.set_mtu(mtu)?;
         Ok(Self { inner, queue, mtu })
     }
 
@@ -195,11 +198,9 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> TxToken for QueueToken<'
     /// If `len` is 0 or above the [MTU](Capabilities::max_transmission_unit) of the driver. The
     /// stack never sends such a frame.
     fn consume<T, F: FnOnce(&mut [u8]) -> T>(self, len: usize, write: F) -> T {
-        let now = now();
         let mut result = None;
         let fill = |place: &mut [u8]| result = Some(write(place));
-        let queued = self.queue.within(|queue| queue.push_with(now, len, fill));
-        self.queue.arm(now);
+        let queued = self.queue.enqueue(len, |queue, now| queue.push_with(now, len, fill));
         result.unwrap_or_else(|| panic!("frame above the MTU: {queued:?}"))
     }
 }

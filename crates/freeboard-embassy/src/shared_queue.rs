@@ -8,7 +8,7 @@ use freeboard::flowhash::{HostIdentity, HostMap, Nat, NoNat};
 use freeboard::sched_core::Nanos;
 use freeboard::{AllAlike, Frames, HostRules, PushError, SmartQueue, Storage};
 
-use crate::{clock, now};
+use crate::{ShapedDriverError, clock, now};
 
 /// A [`SmartQueue`] that a [`ShapedDriver`](crate::ShapedDriver) and other tasks of the same
 /// executor use together.
@@ -39,7 +39,7 @@ pub struct SharedQueue<S: Storage, N = NoNat, R = AllAlike, I = HostMap> {
     /// The task of the network stack, once it has polled the driver.
     stack: RefCell<Option<Waker>>,
     /// Longest frame of the driver in bytes, once there is one.
-    mtu: Cell<usize>,
+    mtu: Cell<Option<usize>>,
 }
 
 impl<S: Storage, N, R, I> fmt::Debug for SharedQueue<S, N, R, I> {
@@ -52,15 +52,16 @@ impl<S: Storage, N, R, I> SharedQueue<S, N, R, I> {
     /// Shares a queue.
     pub const fn new(queue: SmartQueue<S, Frames<S, N, R, I>>) -> Self {
         let queue = RefCell::new(queue);
-        Self { queue, stack: RefCell::new(None), mtu: Cell::new(usize::MAX) }
+        Self { queue, stack: RefCell::new(None), mtu: Cell::new(None) }
     }
 
     /// Calls `act` with the queue, to change its settings or to read its counters. Then wakes the
-    /// task of the stack, which sends what may leave now. Do not replace the queue, and enqueue
-    /// with [`forward`](Self::forward).
+    /// task of the stack, also if `act` has only read; it sends what may leave now. Do not replace
+    /// the queue, and enqueue with [`forward`](Self::forward), after `act`.
     ///
     /// # Panics
-    /// If `act` calls this method.
+    /// If `act` calls this method or [`forward`](Self::forward), or creates a driver for this
+    /// queue.
     pub fn with<T>(&self, act: impl FnOnce(&mut SmartQueue<S, Frames<S, N, R, I>>) -> T) -> T {
         let result = act(&mut self.queue.borrow_mut());
         self.wake();
@@ -83,9 +84,17 @@ impl<S: Storage, N, R, I> SharedQueue<S, N, R, I> {
         }
     }
 
-    /// Limits [`forward`](Self::forward) to what the driver can send.
-    pub(crate) fn set_mtu(&self, mtu: usize) {
-        self.mtu.set(mtu);
+    /// Limits what is enqueued to what the driver can send.
+    pub(crate) fn set_mtu(&self, mtu: usize) -> Result<(), ShapedDriverError> {
+        if self.mtu.get().is_some() {
+            return Err(ShapedDriverError::HasDriver);
+        }
+        let packets = self.queue.borrow().backlog().packets;
+        if packets > 0 {
+            return Err(ShapedDriverError::NotEmpty { packets });
+        }
+        self.mtu.set(Some(mtu));
+        Ok(())
     }
 
     fn wake(&self) {
@@ -97,17 +106,32 @@ impl<S: Storage, N, R, I> SharedQueue<S, N, R, I> {
 
 impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> SharedQueue<S, N, R, I> {
     /// Enqueues a frame of another host, sent along with those of the stack, and wakes the task of
-    /// the stack when it may leave.
+    /// the stack when it may leave. Create the [`ShapedDriver`](crate::ShapedDriver) first: it
+    /// accepts only an empty queue.
     ///
     /// # Errors
     /// [`PushError`] for a frame that was not queued, such as one longer than the MTU of the
-    /// [`ShapedDriver`](crate::ShapedDriver).
+    /// driver. The queue counts it as rejected, without its bytes if it is above the MTU.
     pub fn forward(&self, frame: &[u8]) -> Result<(), PushError> {
-        let (len, max, now) = (frame.len(), self.mtu.get(), now());
-        if len > max {
-            return Err(PushError::Length { len, max });
-        }
-        let queued = self.within(|queue| queue.push(now, frame));
+        self.enqueue(frame.len(), |queue, now| queue.push(now, frame))
+    }
+
+    /// Calls `push` for a frame of `len` bytes that the driver can send, and wakes the task of the
+    /// stack when it may leave. Counts another as rejected.
+    pub(crate) fn enqueue(
+        &self,
+        len: usize,
+        push: impl FnOnce(&mut SmartQueue<S, Frames<S, N, R, I>>, Nanos) -> Result<(), PushError>,
+    ) -> Result<(), PushError> {
+        let now = now();
+        let queued = self.within(|queue| match self.mtu.get() {
+            Some(max) if len > max => {
+                // A buffer may be long enough for it. The queue rejects an empty frame always.
+                let _rejected = queue.push(now, &[]);
+                Err(PushError::Length { len, max })
+            }
+            _ => push(queue, now),
+        });
         self.arm(now);
         queued
     }

@@ -27,6 +27,11 @@ pub enum ShapedDeviceError {
         /// The smallest that is accepted.
         least: usize,
     },
+    /// The queue holds frames, which may be longer than the device can send.
+    NotEmpty {
+        /// Their number.
+        packets: u32,
+    },
 }
 
 impl fmt::Display for ShapedDeviceError {
@@ -35,14 +40,19 @@ impl fmt::Display for ShapedDeviceError {
             Self::Medium(medium) => {
                 write!(f, "medium {medium:?} is not supported (expected Ethernet or Ip)")
             }
-            Self::LinkLayer { medium, queue: LinkLayer::RawIp } => {
-                write!(f, "queue built with raw_ip, medium {medium:?} (expected Ip)")
-            }
-            Self::LinkLayer { medium, .. } => {
-                write!(f, "queue built without raw_ip, medium {medium:?} (expected Ethernet)")
+            Self::LinkLayer { medium, queue } => {
+                let (headers, built) = match queue {
+                    LinkLayer::RawIp => ("IP", "without"),
+                    _ => ("Ethernet", "with"),
+                };
+                write!(f, "queue reads {headers} headers, device has medium {medium:?}")?;
+                write!(f, " (expected a queue built {built} raw_ip)")
             }
             Self::Mtu { given, least } => {
                 write!(f, "frames of at most {given} bytes (expected {least} or more)")
+            }
+            Self::NotEmpty { packets } => {
+                write!(f, "frames in the queue: {packets} (expected 0)")
             }
         }
     }

@@ -21,31 +21,36 @@ const ETHERNET_HEADER: usize = 14;
 /// `D`.
 ///
 /// smoltcp may always transmit. Its frames go into the queue, which decides when each leaves and
-/// which to drop. Without the queue a full device refuses frames, and smoltcp offers the next free
-/// slot to its first socket again. Received frames pass unchanged; responses to them are queued.
+/// which to drop. Received frames pass unchanged; responses to them are queued. Without the queue,
+/// a full device refuses frames; when a slot becomes free, smoltcp asks its first socket first, so
+/// that the others may never send.
 ///
-/// The loop around it: [`Interface::poll`], then [`pump`](Self::pump), then sleep for
-/// [`poll_delay`](Self::poll_delay), or until the device has received or sent. If your timer has a
-/// coarser resolution, round up: the queue makes up for up to 10 ms. `smoltcp::phy::wait` rounds
-/// down to milliseconds.
+/// The loop around it, as in the example: [`pump`](Self::pump), then [`Interface::poll`]. Repeat
+/// both while the state of a socket changes; then sleep for [`poll_delay`](Self::poll_delay), or
+/// until the device has received or sent. If your timer has a coarser resolution, round up: the
+/// queue makes up for up to 10 ms. `smoltcp::phy::wait` rounds down to milliseconds.
 ///
 /// **TCP of smoltcp.** After a loss, smoltcp detects duplicate acknowledgements only if they repeat
-/// the window of the receiver. Linux raises its window while it receives, so each loss there costs
-/// a retransmission timeout, at least a second. To fill the link with connections of the stack
-/// itself, use windows of at most four packets, which the default AQM does not drop from while they
-/// wait 50 ms or less, or build the queue with [`AqmKind::None`](freeboard::AqmKind::None) and
-/// buffers for all windows. Each connection has a queue of its own, so its window delays only
-/// itself. Between stacks of smoltcp, congestion control (`socket-tcp-reno` or `socket-tcp-cubic`)
-/// fills the link with the defaults.
+/// the window of the receiver. Linux raises its window while it receives, so a packet lost on the
+/// way to Linux is sent again only after a timeout of at least a second. There are two ways to fill
+/// the link with connections of the stack itself:
 ///
-/// `S` is the storage of the queue: [`Heap`](freeboard::Storage) or [`Slices`](freeboard::Slices).
-/// The other parameters are those of [`Frames`].
+/// - Let each have at most four packets in flight, by the length of its transmit buffer. The
+///   default AQM drops none of so few unless they wait longer than 50 ms.
+/// - Build the queue with [`AqmKind::None`](freeboard::AqmKind::None), and with buffers for the
+///   windows of all connections. Each has a queue of its own, so its window delays only itself.
+///
+/// Between stacks of smoltcp, congestion control (`socket-tcp-reno` or `socket-tcp-cubic`) fills
+/// the link with the defaults.
+///
+/// `S` is the [storage](freeboard::Storage) of the queue; the other parameters are those of
+/// [`Frames`].
 ///
 /// ```
 /// use freeboard::shaper::Rate;
 /// use freeboard::{SmartQueue, StaticFrames};
 /// use freeboard_smoltcp::ShapedDevice;
-/// use smoltcp::iface::{Config, Interface, SocketSet};
+/// use smoltcp::iface::{Config, Interface, PollResult, SocketSet};
 /// use smoltcp::phy::{Loopback, Medium};
 /// use smoltcp::time::Instant;
 /// use smoltcp::wire::{EthernetAddress, HardwareAddress};
@@ -61,8 +66,11 @@ const ETHERNET_HEADER: usize = 14;
 /// let mut interface = Interface::new(Config::new(address), &mut device, now);
 /// let mut sockets = SocketSet::new(vec![]);
 /// for _ in 0..10 {
-///     interface.poll(now, &mut device, &mut sockets);
+///     // Read from and write to your sockets here.
 ///     device.pump(now);
+///     if interface.poll(now, &mut device, &mut sockets) != PollResult::None {
+///         continue; // there may be frames to send
+///     }
 ///     match device.poll_delay(now, &mut interface, &sockets) {
 ///         Some(delay) => now += delay, // sleep for `delay`, or until the device has received
 ///         None => break,               // sleep until the device has received or sent
@@ -98,8 +106,8 @@ where
     ///
     /// # Errors
     /// [`ShapedDeviceError`] if the medium of the device is neither Ethernet nor IP, if the queue
-    /// was built for the other, or if the device or a buffer of the queue cannot hold an IP packet
-    /// of 68 bytes.
+    /// was built for the other, if the device or a buffer of the queue cannot hold an IP packet of
+    /// 68 bytes, or if the queue is not empty.
     pub fn new(
         inner: D,
         queue: SmartQueue<S, Frames<S, N, R, I>>,
@@ -122,6 +130,10 @@ where
         if mtu < least {
             return Err(ShapedDeviceError::Mtu { given: mtu, least });
         }
+        let packets = queue.backlog().packets;
+        if packets > 0 {
+            return Err(ShapedDeviceError::NotEmpty { packets });
+        }
         Ok(Self { inner, queue, mtu })
     }
 
@@ -129,18 +141,20 @@ where
     ///
     /// # Errors
     /// [`PushError`] for a frame that was not queued, such as one longer than the
-    /// [MTU](DeviceCapabilities::max_transmission_unit) of this device.
+    /// [MTU](DeviceCapabilities::max_transmission_unit) of this device. The queue counts it as
+    /// rejected, without its bytes if it is above the MTU.
     pub fn forward(&mut self, now: Instant, frame: &[u8]) -> Result<(), PushError> {
-        if frame.len() > self.mtu {
-            return Err(PushError::Length { len: frame.len(), max: self.mtu });
-        }
-        self.queue.push(nanos(now), frame)
+        self.token(now).enqueue(frame.len(), |queue, now| queue.push(now, frame))
+    }
+
+    fn token(&mut self, now: Instant) -> QueueToken<'_, S, N, R, I> {
+        QueueToken { now: nanos(now), queue: &mut self.queue, mtu: self.mtu }
     }
 
     /// Moves frames that may leave to the device, while the device returns tokens. A frame is taken
     /// from the queue only with a token, so frames that the device has no slot for stay isolated.
-    /// Call it after [`Interface::poll`], at the time that [`poll_delay`](Self::poll_delay)
-    /// returned, and when the device can send again.
+    /// Call it after [`Interface::poll`] if that has changed a socket, at the time that
+    /// [`poll_delay`](Self::poll_delay) returned, and when the device can send again.
     pub fn pump(&mut self, now: Instant) {
         let at = nanos(now);
         self.queue.set_device(DeviceRoom::Ready);
@@ -156,7 +170,7 @@ where
 
     /// Returns the time until `interface` or the queue has work to do; `None` if only an arrival,
     /// or a transmission completed by the device, can change that. Call it after
-    /// [`pump`](Self::pump).
+    /// [`pump`](Self::pump), when [`Interface::poll`] has changed no socket since.
     pub fn poll_delay(
         &self,
         now: Instant,
@@ -216,11 +230,12 @@ where
     /// Drops the device's own transmit token: the response goes into the queue.
     fn receive(&mut self, now: Instant) -> Option<(D::RxToken<'_>, Self::TxToken<'_>)> {
         let (received, _) = self.inner.receive(now)?;
-        Some((received, QueueToken { now: nanos(now), queue: &mut self.queue }))
+        let token = QueueToken { now: nanos(now), queue: &mut self.queue, mtu: self.mtu };
+        Some((received, token))
     }
 
     fn transmit(&mut self, now: Instant) -> Option<Self::TxToken<'_>> {
-        Some(QueueToken { now: nanos(now), queue: &mut self.queue })
+        Some(self.token(now))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
@@ -235,10 +250,30 @@ where
 }
 
 /// The right to put one frame into the queue. The queue counts a frame that it rejects, or drops
-/// later.
+/// later. The token ignores [`set_meta`](TxToken::set_meta): the device gets no `PacketMeta`.
 pub struct QueueToken<'a, S: Storage, N = NoNat, R = AllAlike, I = HostMap> {
     now: Nanos,
     queue: &'a mut SmartQueue<S, Frames<S, N, R, I>>,
+    /// Longest frame in bytes.
+    mtu: usize,
+}
+
+impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> QueueToken<'_, S, N, R, I> {
+    /// Calls `push` for a frame of `len` bytes that the device can send. Counts another as
+    /// rejected.
+    fn enqueue(
+        self,
+        len: usize,
+        push: impl FnOnce(&mut SmartQueue<S, Frames<S, N, R, I>>, Nanos) -> Result<(), PushError>,
+    ) -> Result<(), PushError> {
+        let Self { now, queue, mtu: max } = self;
+        if len <= max {
+            return push(queue, now);
+        }
+        // A buffer may be long enough for it. The queue rejects an empty frame always.
+        let _rejected = queue.push(now, &[]);
+        Err(PushError::Length { len, max })
+    }
 }
 
 impl<S: Storage, N, R, I> fmt::Debug for QueueToken<'_, S, N, R, I> {
@@ -256,7 +291,7 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity> TxToken for QueueToken<'
     fn consume<T, F: FnOnce(&mut [u8]) -> T>(self, len: usize, write: F) -> T {
         let mut result = None;
         let fill = |place: &mut [u8]| result = Some(write(place));
-        let queued = self.queue.push_with(self.now, len, fill);
+        let queued = self.enqueue(len, |queue, now| queue.push_with(now, len, fill));
         result.unwrap_or_else(|| panic!("frame above the MTU: {queued:?}"))
     }
 }

@@ -1,9 +1,11 @@
 //! Drivers and queues that do not fit together.
 
-use embassy_net_driver::{Driver as _, HardwareAddress};
+use core::task::{Context, Waker};
+
+use embassy_net_driver::{Driver as _, HardwareAddress, TxToken as _};
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::Rate;
-use freeboard::{FrameQueue, LinkLayer, SmartQueue};
+use freeboard::{FrameQueue, Heap, LinkLayer, PushError, SmartQueue};
 use freeboard_embassy::{ShapedDriver, ShapedDriverError, SharedQueue};
 
 use crate::line::End;
@@ -31,12 +33,13 @@ fn what_does_not_fit_is_refused_with_what_is_expected() {
 
     let error = refused(end(HardwareAddress::Ip), frames(1_514));
     assert_eq!(error, ShapedDriverError::LinkLayer { driver: raw, queue: ethernet });
-    let text = "queue built without raw_ip, frames of the driver are RawIp (expected with raw_ip)";
+    let text = "queue reads Ethernet headers, frames of the driver begin with IP headers \
+                (expected a queue built with raw_ip)";
     assert_eq!(error.to_string(), text);
     let error = refused(end(CARD), packets(1_500));
     assert_eq!(error, ShapedDriverError::LinkLayer { driver: ethernet, queue: raw });
-    let text =
-        "queue built with raw_ip, frames of the driver are Ethernet (expected without raw_ip)";
+    let text = "queue reads IP headers, frames of the driver begin with Ethernet headers \
+                (expected a queue built without raw_ip)";
     assert_eq!(error.to_string(), text);
     let radio = HardwareAddress::Ieee802154([2; 8]);
     let error = refused(end(radio), frames(1_514));
@@ -64,4 +67,47 @@ fn what_does_not_fit_is_refused_with_what_is_expected() {
         assert_eq!(capabilities.max_transmission_unit, mtu);
         assert_eq!(capabilities.max_burst_size, Some(45));
     }
+}
+
+/// Returns a queue of IP packets whose buffers hold 1,500 bytes.
+fn shared() -> SharedQueue<Heap> {
+    let queue = SmartQueue::upload(Rate::UNLIMITED).raw_ip().frames([42; 16]).expect("a queue");
+    SharedQueue::new(queue)
+}
+
+fn short() -> End {
+    end(HardwareAddress::Ip).with_mtu(600)
+}
+
+/// Goal: a frame above the MTU of the driver cannot be in the queue before the driver is, and no
+/// other driver can change the limit. Method: a frame that only the buffer can hold, forwarded
+/// first; then an empty queue, given to two drivers.
+#[test]
+fn a_queue_is_for_one_driver_and_empty_before_it() {
+    let queue = shared();
+    queue.forward(&[0; 1_500]).expect("there is room");
+    let error = ShapedDriver::new(short(), &queue).map(|_| ()).expect_err("it is not empty");
+    assert_eq!(error, ShapedDriverError::NotEmpty { packets: 1 });
+    assert_eq!(error.to_string(), "frames in the queue: 1 (expected 0)");
+
+    queue.with(|queue| queue.clear());
+    let _driver = ShapedDriver::new(short(), &queue).expect("they fit");
+    let other = ShapedDriver::new(end(HardwareAddress::Ip), &queue);
+    let error = other.map(|_| ()).expect_err("it has a driver");
+    assert_eq!(error, ShapedDriverError::HasDriver);
+    let text = "queue already has a driver (expected a queue without one)";
+    assert_eq!(error.to_string(), text);
+    let long = queue.forward(&[0; 601]);
+    assert_eq!(long, Err(PushError::Length { len: 601, max: 600 }));
+}
+
+/// Goal: a token does not enqueue what the driver cannot send. Method: one byte above the MTU, in
+/// longer buffers.
+#[test]
+#[should_panic(expected = "frame above the MTU: Err(Length { len: 601, max: 600 })")]
+fn a_token_refuses_a_frame_above_the_mtu() {
+    let queue = shared();
+    let mut driver = ShapedDriver::new(short(), &queue).expect("they fit");
+    let token = driver.transmit(&mut Context::from_waker(Waker::noop())).expect("always");
+    token.consume(601, |place| place.fill(0));
 }

@@ -97,4 +97,6 @@ fn the_last_token_wakes_the_task() {
     assert!(wakes.take());
     let long = queue.forward(&[0; 1_501]);
     assert_eq!(long, Err(PushError::Length { len: 1_501, max: 1_500 }), "the device would panic");
+    let rejected = queue.with(|queue| queue.counters().rejected);
+    assert_eq!((rejected.packets, rejected.bytes), (1, 0));
 }

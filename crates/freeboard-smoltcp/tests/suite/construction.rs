@@ -1,10 +1,11 @@
 //! Devices and queues that do not fit together.
 
+use freeboard::sched_core::Nanos;
 use freeboard::shaper::Rate;
 use freeboard::{FrameQueue, LinkLayer, SmartQueue};
 use freeboard_smoltcp::{ShapedDevice, ShapedDeviceError};
-use smoltcp::phy::{Device as _, Medium};
-use smoltcp::time::Duration;
+use smoltcp::phy::{Device as _, Medium, TxToken as _};
+use smoltcp::time::{Duration, Instant};
 
 use crate::wire::Wire;
 
@@ -28,10 +29,14 @@ fn what_does_not_fit_is_refused_with_what_is_expected() {
 
     let error = refused(wire(ip), frames(1_514));
     assert_eq!(error, ShapedDeviceError::LinkLayer { medium: ip, queue: LinkLayer::Ethernet });
-    assert_eq!(error.to_string(), "queue built without raw_ip, medium Ip (expected Ethernet)");
+    let text = "queue reads Ethernet headers, device has medium Ip \
+                (expected a queue built with raw_ip)";
+    assert_eq!(error.to_string(), text);
     let error = refused(wire(ethernet), packets(1_500));
     assert_eq!(error, ShapedDeviceError::LinkLayer { medium: ethernet, queue: LinkLayer::RawIp });
-    assert_eq!(error.to_string(), "queue built with raw_ip, medium Ethernet (expected Ip)");
+    let text = "queue reads IP headers, device has medium Ethernet \
+                (expected a queue built without raw_ip)";
+    assert_eq!(error.to_string(), text);
     let error = refused(wire(Medium::Ieee802154), frames(1_514));
     assert_eq!(error, ShapedDeviceError::Medium(Medium::Ieee802154));
     let text = "medium Ieee802154 is not supported (expected Ethernet or Ip)";
@@ -56,4 +61,32 @@ fn what_does_not_fit_is_refused_with_what_is_expected() {
         assert_eq!((capabilities.medium, capabilities.max_transmission_unit), (medium, mtu));
         assert_eq!(capabilities.max_burst_size, Some(45));
     }
+}
+
+/// Goal: a frame above the MTU of the device cannot be in the queue before the device is. Method: a
+/// frame that only the buffer can hold, pushed first; an empty queue afterwards.
+#[test]
+fn a_queue_with_frames_is_refused() {
+    let queue = || SmartQueue::upload(Rate::UNLIMITED).raw_ip().frames([42; 16]).expect("a queue");
+    let short = || wire(Medium::Ip).with_mtu(600);
+    let mut filled = queue();
+    filled.push(Nanos(0), &[0; 1_500]).expect("there is room");
+    let error = refused(short(), filled);
+    assert_eq!(error, ShapedDeviceError::NotEmpty { packets: 1 });
+    assert_eq!(error.to_string(), "frames in the queue: 1 (expected 0)");
+
+    let mut cleared = queue();
+    cleared.push(Nanos(0), &[0; 1_500]).expect("there is room");
+    cleared.clear();
+    assert!(ShapedDevice::new(short(), cleared).is_ok());
+}
+
+/// Goal: a token does not enqueue what the device cannot send. Method: one byte above the MTU, in
+/// longer buffers.
+#[test]
+#[should_panic(expected = "frame above the MTU: Err(Length { len: 601, max: 600 })")]
+fn a_token_refuses_a_frame_above_the_mtu() {
+    let queue = SmartQueue::upload(Rate::UNLIMITED).raw_ip().frames([42; 16]).expect("a queue");
+    let mut device = ShapedDevice::new(wire(Medium::Ip).with_mtu(600), queue).expect("they fit");
+    device.transmit(Instant::ZERO).expect("always").consume(601, |place| place.fill(0));
 }

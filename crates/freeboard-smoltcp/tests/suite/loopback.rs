@@ -5,8 +5,8 @@ use freeboard::{
     AqmKind, FrameQueue, Frames, PushError, SmartQueue, SmartQueueBuilder, StaticFrames, Storage,
 };
 use freeboard_smoltcp::ShapedDevice;
-use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
-use smoltcp::phy::{ChecksumCapabilities, Device, Medium};
+use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
+use smoltcp::phy::{ChecksumCapabilities, Device, Loopback, Medium};
 use smoltcp::socket::tcp::{self, CongestionControl};
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{
@@ -264,6 +264,49 @@ fn short_buffers_limit_the_frames_of_the_stack() {
     }
 }
 
+/// Goal: the loop in the documentation of [`ShapedDevice`] keeps a link busy on which frames arrive
+/// as soon as they are sent. Method: a connection over a loopback device; data and acknowledgements
+/// take all of the rate.
+#[test]
+fn the_loop_of_the_documentation_keeps_a_loopback_busy() {
+    for medium in MEDIUMS {
+        let queue = builder(medium, rate()).aqm(AqmKind::None).frames(KEY).expect("a queue");
+        let mut device = ShapedDevice::new(Loopback::new(medium), queue).expect("they fit");
+        let mut interface = interface(NEAR, &mut device);
+        let buffer = || tcp::SocketBuffer::new(vec![0; 4_380]);
+        let [mut from, mut to] = [(); 2].map(|()| tcp::Socket::new(buffer(), buffer()));
+        to.listen(5_000).expect("closed");
+        from.connect(interface.context(), (NEAR, 5_000), 50_000).expect("closed");
+        let mut sockets = SocketSet::new(vec![]);
+        let (from, to) = (sockets.add(from), sockets.add(to));
+        let (mut now, mut turns) = (Instant::ZERO, 0);
+        while now < Instant::from_secs(2) {
+            turns += 1;
+            assert!(turns < 20_000, "{medium:?}: at {now} again and again");
+            let socket = sockets.get_mut::<tcp::Socket<'_>>(to);
+            while socket.can_recv() {
+                socket.recv(|bytes| (bytes.len(), ())).expect("open");
+            }
+            let socket = sockets.get_mut::<tcp::Socket<'_>>(from);
+            while socket.can_send() {
+                socket.send(|room| (room.len(), ())).expect("open");
+            }
+            device.pump(now);
+            if interface.poll(now, &mut device, &mut sockets) != PollResult::None {
+                continue;
+            }
+            match device.poll_delay(now, &mut interface, &sockets) {
+                Some(delay) => now += delay,
+                None => break,
+            }
+        }
+        let bits = device.queue().counters().delivered.bytes as f64 * 8.0;
+        let share = bits / 2.0 / RATE as f64;
+        println!("{medium:?}: {share:.3} of the rate, {turns} turns");
+        assert!((0.97..1.01).contains(&share), "{medium:?}: {share}");
+    }
+}
+
 /// Builds an echo request of 1,500 bytes.
 fn echo_request() -> Vec<u8> {
     let data = [7; 1_472];
@@ -322,8 +365,8 @@ fn forwarded(medium: Medium, host: u8, len: usize) -> Vec<u8> {
 }
 
 /// Goal: frames of other hosts are isolated from each other on both mediums, and one that the
-/// device cannot send is refused with its length. Method: forwarded frames of three hosts, then one
-/// above the MTU of the device but not above the buffers.
+/// device cannot send is refused with its length, and counted. Method: forwarded frames of three
+/// hosts, then one above the MTU of the device but not above the buffers.
 #[test]
 fn forwarded_frames_are_isolated() {
     for medium in MEDIUMS {
@@ -341,6 +384,9 @@ fn forwarded_frames_are_isolated() {
         let long = forwarded(medium, 4, max + 1);
         let refused = device.forward(Instant::ZERO, &long);
         assert_eq!(refused, Err(PushError::Length { len: max + 1, max }));
+        let rejected = device.queue().counters().rejected;
+        assert_eq!((rejected.packets, rejected.bytes), (1, 0), "{medium:?}");
+        device.queue().recount().expect("the counters are right");
         assert_eq!(device.capabilities().max_transmission_unit, max);
         device.pump(Instant::from_millis(1_000));
         let delivered = device.queue().counters().delivered.packets;
