@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::firmware::{CORTEX_M4, build, emulated};
 use crate::run::{BARE_METAL, root};
-use crate::sizes::{compare, page, with_comma};
+use crate::sizes::{not_above, page, with_comma};
 
 const PAGE: &str = "docs/tables/worst-call.md";
 /// First line of the table in [`PAGE`]; the table ends with the page.
@@ -25,11 +25,12 @@ struct Cost {
     stack: u64,
 }
 
-/// Runs the program on every target and prints the table. Compares it with the page, or writes it
-/// there if `renew` is set.
+/// Runs the program on every target and prints the table. With `renew`, writes it to the page;
+/// otherwise searches for a shorter time, and fails if a call costs more than on the page.
 pub(crate) fn run(renew: bool) -> Result<(), String> {
     let builds = BARE_METAL.map(|target| (target, ALL)).into_iter().chain([(CORTEX_M4, "")]);
     let elves = builds.map(|(target, features)| {
+        let features = &if renew { format!("{features},long") } else { features.to_owned() };
         let into = root().join("target/worst-call-firmware").join(features);
         Ok((target, build("worst-call", target, features, &into)?))
     });
@@ -62,7 +63,7 @@ pub(crate) fn run(renew: bool) -> Result<(), String> {
             ("stack without features", few_stack),
         ];
         let call = format!("`{}`", cost.call);
-        wrong.extend(compare(&guide, &call, &figures).err());
+        wrong.extend(not_above(&guide, &call, &figures).err());
         if CALLS.contains(&&*cost.call) {
             for (stack, most) in [cost.stack, few_stack].into_iter().zip(MAX_STACK) {
                 if stack > most {

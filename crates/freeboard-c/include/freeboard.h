@@ -14,9 +14,10 @@
  *     if (fb_init(block, sizeof block, &config, &queue, &error) != FB_OK) puts(error.text);
  *
  * A cookie goes in with a packet and comes out once: from fb_dequeue, or to `drop`. A call that
- * returns an error (a negative number) has changed nothing except a counter, and its packet stays
- * yours. Times are in nanoseconds of one monotonic clock. A queue has no lock: one thread at a time
- * may call it. `drop` and `read` run inside calls; if they call the queue, they get FB_E_BUSY.
+ * returns an error (a negative number) has changed no setting, and its packet stays yours; with
+ * FB_E_FULL, other packets may have gone to `drop`. Times are in nanoseconds of one monotonic clock.
+ * A queue has no lock: one thread at a time may call it. `drop` and `read` run inside calls; if they
+ * call the queue, they get FB_E_BUSY. They must return: no exception of C++, no longjmp.
  */
 
 
@@ -174,6 +175,7 @@ typedef struct fb_config {
     // `sizeof(fb_config)`.
     uint32_t size;
     // Number of queues, which is that of flows without collisions: a power of two, 8 or more.
+    // Queues and hosts together: at most 65,535.
     uint32_t queues;
     // Number of hosts: a power of two, 8 or more.
     uint32_t hosts;
@@ -200,9 +202,10 @@ typedef struct fb_config {
     // Passed to `drop` and `read`.
     void *user;
     // Takes back the cookie of a packet that is dropped after it was enqueued. It may not call
-    // this queue, and must return.
+    // this queue, and must return: no exception of C++, no `longjmp`.
     void (*drop)(void *user, void *cookie, uint32_t reason);
-    // Fills in `bytes`, `bytes_len`, `mark` and `labels` of a queued packet, as at its arrival
+    // Fills in `bytes`, `bytes_len`, `mark` and `labels` of the packet with this cookie, which is
+    // queued or has just been passed to `fb_enqueue`, as at its arrival
     // (`labels` with the tin under the new settings). NULL without the ACK filter, `fb_rekey`,
     // and changes of isolation and tins while packets are queued. It may not call this queue, and
     // must return.

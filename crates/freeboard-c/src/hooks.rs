@@ -75,8 +75,9 @@ impl<'a> Arrival<'a> {
     /// Returns the packet; `None` if it has neither bytes nor labels.
     ///
     /// # Safety
-    /// For `'a`, `bytes` is NULL or points to `bytes_len` bytes that nothing writes, and `labels`
-    /// is NULL or points to labels that nothing writes.
+    /// `bytes` is NULL or points to `bytes_len` bytes, and `labels` is NULL or points to labels.
+    /// Nothing writes or frees the bytes for `'a`, or until the cookie goes to `drop`: a packet is
+    /// not read after that.
     pub(crate) unsafe fn of(packet: &fb_packet) -> Option<Self> {
         let &fb_packet { cookie, bytes, bytes_len, len, mark, labels } = packet;
         // SAFETY: by the contract of this function.

@@ -129,6 +129,7 @@ pub struct fb_config {
     /// `sizeof(fb_config)`.
     pub size: u32,
     /// Number of queues, which is that of flows without collisions: a power of two, 8 or more.
+    /// Queues and hosts together: at most 65,535.
     pub queues: u32,
     /// Number of hosts: a power of two, 8 or more.
     pub hosts: u32,
@@ -155,9 +156,10 @@ pub struct fb_config {
     /// Passed to `drop` and `read`.
     pub user: *mut c_void,
     /// Takes back the cookie of a packet that is dropped after it was enqueued. It may not call
-    /// this queue, and must return.
+    /// this queue, and must return: no exception of C++, no `longjmp`.
     pub drop: Option<unsafe extern "C" fn(user: *mut c_void, cookie: *mut c_void, reason: u32)>,
-    /// Fills in `bytes`, `bytes_len`, `mark` and `labels` of a queued packet, as at its arrival
+    /// Fills in `bytes`, `bytes_len`, `mark` and `labels` of the packet with this cookie, which is
+    /// queued or has just been passed to `fb_enqueue`, as at its arrival
     /// (`labels` with the tin under the new settings). NULL without the ACK filter, `fb_rekey`,
     /// and changes of isolation and tins while packets are queued. It may not call this queue, and
     /// must return.

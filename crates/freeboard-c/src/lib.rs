@@ -15,7 +15,7 @@
 //! builds `libfreeboard_c.a` and `libfreeboard_c.so`; with `--target`, for a microcontroller. The
 //! features are those of [`freeboard`]: without one of them, the library is smaller, and its
 //! keywords are errors. Without the feature `std`, the library needs no allocator and nothing of an
-//! operating system: only `memcpy`, `memmove`, `memset` and `memcmp`.
+//! operating system: only `memcpy`, `memmove`, `memset`, `memcmp`, `bcmp` and `strlen`.
 //!
 //! No panic is reachable: the library refers to no panic handler, which `cargo xtask panic-free`
 //! checks in the linked library.
@@ -24,7 +24,8 @@
 //!
 //! - A cookie goes in with a packet and comes out exactly once: from `fb_dequeue`, or to the `drop`
 //!   function.
-//! - A call that fails has changed nothing except a counter, and its packet stays the caller's.
+//! - A call that fails has changed no setting, and its packet stays the caller's. With
+//!   [`FB_E_FULL`], other packets may have gone to the `drop` function.
 //! - A `drop` or `read` function that calls the queue again gets [`FB_E_BUSY`].
 //! - Headers are read in the call that enqueues, and not kept.
 //!

@@ -164,6 +164,11 @@ impl Inner {
         if config.tins > TinPlan::MAX_TINS as u32 {
             return Err(fb_error::range("tins", config.tins.into(), 1, TinPlan::MAX_TINS as u64));
         }
+        let (tins, needed) = (config.tins.max(1), settings.tins.map_or(1, |plan| plan.count()));
+        if u32::from(needed) > tins.next_power_of_two() {
+            let what = "tins (for the settings)";
+            return Err(fb_error::too_few(FB_E_RANGE, what, tins.into(), needed.into()));
+        }
         let builder = match config.max_len {
             0 => builder,
             bytes => builder.max_len(bytes),

@@ -35,7 +35,7 @@ const GROUPS: usize = 2;
 const QUEUES: usize = GROUPS * (32 + 8);
 const TINS: usize = if cfg!(feature = "tins") { 8 } else { 1 };
 /// Sequences that a search plays.
-const PLAYED: u32 = 60;
+const PLAYED: u32 = if cfg!(feature = "long") { 300 } else { 60 };
 const KEY: [u8; 16] = *b"random as can be";
 
 type FrameMemory = StaticFrames<PACKETS, { MAX_LEN as usize }, GROUPS, TINS>;

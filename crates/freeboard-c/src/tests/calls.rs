@@ -112,8 +112,9 @@ fn wrong_configurations_are_named() {
         "triple-isolate: `rounds` is 0 (expected 2 or more for each tin, or another isolation)";
     assert_eq!(wrong(fb_config { settings, ..base }), range(triple));
     let settings = c"diffserv4".as_ptr();
-    let turns = "turns: 16 (expected 64 or more)";
-    assert_eq!(wrong(fb_config { settings, ..base }), range(turns));
+    let tins = "tins (for the settings): 1 (expected 4 or more)";
+    assert_eq!(wrong(fb_config { settings, ..base }), range(tins));
+    assert_eq!(wrong(fb_config { settings, tins: 3, ..base }), Ok(()));
     let settings = c"memlimit 100b".as_ptr();
     let limit = "memory limit in bytes: 100 (expected 1500 or more)";
     assert_eq!(wrong(fb_config { settings, ..base }), range(limit));
