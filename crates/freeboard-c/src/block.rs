@@ -20,7 +20,7 @@ impl Storage for Block {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooShort;
 
-/// The rest of a block.
+/// A block of memory that is divided into tables; holds the part not yet used.
 #[derive(Debug)]
 pub(crate) struct Divider {
     at: *mut u8,

@@ -7,7 +7,7 @@ use freeboard::sched_core::DropReason;
 
 use crate::interface::{fb_config, fb_labels, fb_packet};
 
-/// What the caller knows a packet by. The library never follows it.
+/// The pointer by which the caller knows a packet. The library never dereferences it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cookie(pub(crate) *mut c_void);
 

@@ -9,7 +9,8 @@
 //! # Build
 //!
 //! ```text
-//! cargo build --package freeboard-c --profile c --no-default-features --features ack-filter,aqms,tins
+//! cargo build --package freeboard-c --profile c --no-default-features \
+//!   --features ack-filter,aqms,tins
 //! ```
 //!
 //! builds `libfreeboard_c.a` and `libfreeboard_c.so`; with `--target`, for a microcontroller. The

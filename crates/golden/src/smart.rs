@@ -63,9 +63,9 @@ pub enum Change {
     Rtt(Rtt),
     /// The framing of the link.
     Link(Overhead),
-    /// Whether dropped packets are charged to the link.
+    /// True if dropped packets are charged to the link.
     Ingress(bool),
-    /// Whether packets with ECT(1) have a threshold of their own.
+    /// True if packets with ECT(1) have a marking threshold of their own.
     L4s(bool),
 }
 

@@ -8,13 +8,10 @@
 mod namespace;
 
 use core::future::poll_fn;
-use core::net::Ipv4Addr;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::task::{Context, Poll};
 use core::time::Duration;
-use std::io::Read as _;
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
@@ -29,7 +26,7 @@ use freeboard::sched_core::Counters;
 use freeboard::shaper::Rate;
 use freeboard::{AqmKind, SmartQueue};
 use freeboard_embassy::{ShapedDriver, SharedQueue};
-use namespace::{DEVICE, Namespace, STACK};
+use namespace::{DEVICE, Load, Namespace, STACK};
 use tokio::io::{AsyncRead as _, ReadBuf};
 use tokio_tun::Tun;
 
@@ -39,7 +36,7 @@ const PORT: u16 = 5_000;
 /// Resolution of the clock of the stack.
 const TICK: Duration = Duration::from_millis(1);
 
-/// What the stack has done so far, and whether it is to go on.
+/// Progress of the stack, and the request to end it.
 #[derive(Default)]
 struct Shared {
     is_over: AtomicBool,
@@ -124,7 +121,8 @@ async fn serve(stack: Stack<'_>) {
     }
 }
 
-/// Runs a stack until the test is over. `exists` is told when the TAP device exists.
+/// Runs a stack until the test is over. `exists` receives a message when the
+/// TAP device exists.
 fn run(shared: &Arc<Shared>, exists: &Sender<()>) -> Counters {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let tasks = tokio::task::LocalSet::new();
@@ -166,34 +164,9 @@ fn run(shared: &Arc<Shared>, exists: &Sender<()>) -> Counters {
     })
 }
 
-/// Returns the bytes that a connection to the stack receives in this time.
-fn download(namespace: &Namespace, time: Duration) -> u64 {
-    let address = (Ipv4Addr::from(STACK), PORT);
-    let mut stream = namespace.within(|| TcpStream::connect(address)).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-    let (begin, mut bytes, mut room) = (Instant::now(), 0, vec![0; 65_536]);
-    while begin.elapsed() < time {
-        bytes += stream.read(&mut room).unwrap() as u64;
-    }
-    bytes
-}
-
 fn measure(namespace: &Namespace, shared: &Shared) -> Result<(), String> {
-    let polls = || shared.polls.load(Ordering::Relaxed);
-    let (time, before) = (Duration::from_secs(3), polls());
-    let (bytes, pings) = thread::scope(|scope| {
-        let download = scope.spawn(|| download(namespace, time));
-        let pings = namespace.ping(15);
-        (download.join().unwrap(), pings)
-    });
-    let busy = polls() - before;
-    // The kernel resets the connection; after that the stack is idle.
-    thread::sleep(Duration::from_millis(500));
-    let before = polls();
-    thread::sleep(Duration::from_secs(1));
-    let idle = polls() - before;
-    let share = bytes as f64 * 8.0 / time.as_secs_f64() / RATE as f64;
-    let per_frame = busy as f64 / (bytes as f64 / 1_460.0);
+    let Load { share, pings, per_frame, idle } =
+        namespace.load(PORT, RATE, || shared.polls.load(Ordering::Relaxed));
     let worst = pings.iter().copied().fold(0.0, f64::max);
     let said = format!(
         "goodput {share:.3} of the rate, {} pings of 15 answered in at most {worst:.1} ms, {per_frame:.1} polls a frame, {idle} in an idle second",

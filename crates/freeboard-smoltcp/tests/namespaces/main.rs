@@ -6,22 +6,17 @@
 
 mod namespace;
 
-use core::net::Ipv4Addr;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use core::time::Duration;
-use std::io::Read as _;
-use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
-use std::time::Instant;
 
 use conformance::measurement::tried;
 use freeboard::sched_core::Counters;
 use freeboard::shaper::Rate;
 use freeboard::{AqmKind, SmartQueue};
 use freeboard_smoltcp::ShapedDevice;
-use namespace::{DEVICE, Namespace, STACK};
+use namespace::{DEVICE, Load, Namespace, STACK};
 use smoltcp::iface::{Config, Interface, SocketSet};
 use smoltcp::phy::{Medium, TunTapInterface, wait};
 use smoltcp::socket::tcp::{self, CongestionControl};
@@ -33,7 +28,7 @@ const PORT: u16 = 5_000;
 /// Longest sleep of the stack, after which it looks whether the test is over.
 const LONGEST: smoltcp::time::Duration = smoltcp::time::Duration::from_millis(50);
 
-/// What the stack has done so far, and whether it is to go on.
+/// Progress of the stack, and the request to end it.
 #[derive(Default)]
 struct Shared {
     is_over: AtomicBool,
@@ -51,7 +46,7 @@ impl Drop for End<'_> {
 }
 
 /// Runs a stack that sends to whoever connects with this window, until the test is over. `exists`
-/// is told when the TAP device exists.
+/// receives a message when the TAP device exists.
 fn run(shared: &Shared, exists: &Sender<()>, (aqm, window): (AqmKind, usize)) -> Counters {
     let tap = TunTapInterface::new(DEVICE, Medium::Ethernet).unwrap();
     let fd = tap.as_raw_fd();
@@ -93,34 +88,9 @@ fn run(shared: &Shared, exists: &Sender<()>, (aqm, window): (AqmKind, usize)) ->
     device.queue().counters()
 }
 
-/// Returns the bytes that a connection to the stack receives in this time.
-fn download(namespace: &Namespace, time: Duration) -> u64 {
-    let address = (Ipv4Addr::from(STACK), PORT);
-    let mut stream = namespace.within(|| TcpStream::connect(address)).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-    let (begin, mut bytes, mut room) = (Instant::now(), 0, vec![0; 65_536]);
-    while begin.elapsed() < time {
-        bytes += stream.read(&mut room).unwrap() as u64;
-    }
-    bytes
-}
-
 fn measure(namespace: &Namespace, shared: &Shared) -> Result<(), String> {
-    let turns = || shared.turns.load(Ordering::Relaxed);
-    let (time, before) = (Duration::from_secs(3), turns());
-    let (bytes, pings) = thread::scope(|scope| {
-        let download = scope.spawn(|| download(namespace, time));
-        let pings = namespace.ping(15);
-        (download.join().unwrap(), pings)
-    });
-    let busy = turns() - before;
-    // The stack resets the connection; after that it is idle.
-    thread::sleep(Duration::from_millis(500));
-    let before = turns();
-    thread::sleep(Duration::from_secs(1));
-    let idle = turns() - before;
-    let share = bytes as f64 * 8.0 / time.as_secs_f64() / RATE as f64;
-    let per_frame = busy as f64 / (bytes as f64 / 1_460.0);
+    let Load { share, pings, per_frame, idle } =
+        namespace.load(PORT, RATE, || shared.turns.load(Ordering::Relaxed));
     let worst = pings.iter().copied().fold(0.0, f64::max);
     let said = format!(
         "goodput {share:.3} of the rate, {} pings of 15 answered in at most {worst:.1} ms, {per_frame:.1} wake-ups a frame, {idle} in an idle second",

@@ -1,10 +1,14 @@
 //! A network namespace of the kernel, the peer of a stack behind a TAP device.
 
+use core::net::Ipv4Addr;
+use core::time::Duration;
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::os::fd::AsFd as _;
 use std::process::Command;
 use std::thread;
+use std::time::Instant;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -19,6 +23,18 @@ fn ip(words: &str) -> Result<(), String> {
     let output = output.map_err(|error| format!("ip: {error}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     if output.status.success() { Ok(()) } else { Err(format!("ip {words}: {said}")) }
+}
+
+/// A download from the stack with pings beside it.
+pub(crate) struct Load {
+    /// Goodput as a part of the rate.
+    pub(crate) share: f64,
+    /// Round-trip times of the answered pings of 15, in milliseconds.
+    pub(crate) pings: Vec<f64>,
+    /// Wake-ups of the stack for each frame of the download.
+    pub(crate) per_frame: f64,
+    /// Wake-ups in a second after it.
+    pub(crate) idle: u64,
 }
 
 /// A network namespace, removed on drop.
@@ -61,10 +77,42 @@ impl Namespace {
         ip(&format!("-n {} link set {DEVICE} up", self.0)).unwrap();
     }
 
+    /// Downloads from `port` of the stack for three seconds at `rate` bits per second, then leaves
+    /// the stack idle. `wakeups` returns the number of its wake-ups so far.
+    pub(crate) fn load(&self, port: u16, rate: u64, wakeups: impl Fn() -> u64) -> Load {
+        let (time, before) = (Duration::from_secs(3), wakeups());
+        let (bytes, pings) = thread::scope(|scope| {
+            let download = scope.spawn(|| self.download(port, time));
+            let pings = self.ping(15);
+            (download.join().unwrap(), pings)
+        });
+        let busy = wakeups() - before;
+        // The connection is reset; after that the stack is idle.
+        thread::sleep(Duration::from_millis(500));
+        let before = wakeups();
+        thread::sleep(Duration::from_secs(1));
+        let idle = wakeups() - before;
+        let share = bytes as f64 * 8.0 / time.as_secs_f64() / rate as f64;
+        let per_frame = busy as f64 / (bytes as f64 / 1_460.0);
+        Load { share, pings, per_frame, idle }
+    }
+
+    /// Returns the bytes that a connection to the stack receives in this time.
+    fn download(&self, port: u16, time: Duration) -> u64 {
+        let address = (Ipv4Addr::from(STACK), port);
+        let mut stream = self.within(|| TcpStream::connect(address)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let (begin, mut bytes, mut room) = (Instant::now(), 0, vec![0; 65_536]);
+        while begin.elapsed() < time {
+            bytes += stream.read(&mut room).unwrap() as u64;
+        }
+        bytes
+    }
+
     /// Returns the round-trip times of `count` pings to the stack that were answered, in
     /// milliseconds.
     pub(crate) fn ping(&self, count: u32) -> Vec<f64> {
-        let (count, to) = (count.to_string(), core::net::Ipv4Addr::from(STACK).to_string());
+        let (count, to) = (count.to_string(), Ipv4Addr::from(STACK).to_string());
         let words = ["-n", "-i", "0.1", "-c", &count, "-W", "2", &to];
         let output = self.within(|| Command::new("ping").args(words).output()).unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
