@@ -407,9 +407,13 @@ fn sleeps(router: &Running) -> Result<(), String> {
 fn refused() -> Result<(), String> {
     let image = image()?;
     for (upload, why) in [
-        ("bandwidth 10mbitt", "router: upload: at byte 11, `10mbitt`: expected a rate"),
+        ("bandwidth 10mbitt", "router: upload: at byte 10, `10mbitt`: expected a rate"),
         ("diffserv4", "router: upload: no rate (expected `bandwidth 10mbit`)"),
         ("bandwidth 10mbit nat", "router: upload: `nat` is not supported"),
+        ("bandwidth 10mbit fwmark 0xff", "router: upload: `fwmark` is not supported"),
+        ("bandwidth 10mbit triple-isolate", "router: upload: triple-isolate: tables are missing"),
+        ("bandwidth 10mbit; upload flows", "router: boot arguments: `upload` twice"),
+        ("bandwidth 10mbit; side flows", "router: boot arguments: `side flows` (expected `upload"),
     ] {
         let mut qemu = qemu(&image, upload, RATE);
         for (side, hub) in [("lan", 0), ("wan", 1)] {
